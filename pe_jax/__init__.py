@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pe_jax.metric import Metric
     from pe_jax.model.config import LmConfig
     from pe_jax.model.lm import LM
-    from pe_jax.report.study import curves, frame
+    from pe_jax.report.frame import curves, frame
     from pe_jax.runs.execute import execute
     from pe_jax.runs.run import Run
     from pe_jax.runs.trained import Trained, load
@@ -44,8 +44,8 @@ _HOME = {
     "execute": "runs.execute",
     "load": "runs.trained",
     "Trained": "runs.trained",
-    "frame": "report.study",
-    "curves": "report.study",
+    "frame": "report.frame",
+    "curves": "report.frame",
 }
 
 __all__ = [

@@ -63,9 +63,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from pe_jax.metrics import METRICS
 from pe_jax.record import Replica, Result
-from pe_jax.report import cells, headroom, published, stats, study, tables
-from pe_jax.report.cells import Table, TableRow
+from pe_jax.report import published, stats
+from pe_jax.report.study import HEADROOM, Study, load
+from pe_jax.report.table import Table, TableRow, mean, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r"[+−]?\d+(?:\.\d+)?"
@@ -123,7 +125,8 @@ def _scores(mark: re.Match[str]) -> list[float]:
     """The mean, the value of each replica or the result of `test`; then the half width of the
     interval, if the text has one.
     """
-    unit = cells.described(mark["metric"]).unit
+    metric = (METRICS | {HEADROOM.name: HEADROOM}).get(mark["metric"])
+    unit = metric.unit if metric else "bits"
     if mark["nats"] and not unit.startswith("bits"):
         raise ValueError(f"{mark['metric']} is in {unit}, not in bits")
     scale = math.log(2) if mark["nats"] else 1.0
@@ -194,11 +197,11 @@ def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica
     if metric == "validation":
         return _validation(where, label, length)
     table, row = _row(where, label, metric)
-    [result] = [result for result in _results(where) if result.id == row.run]
+    scores = {n: _study(where).scores[row.run, row.way, metric, n] for n in table.evaluated}
     if length == "beyond":
-        found = cells.means_beyond(result, metric, table.evaluated, row.way)
+        found = mean([own for n, own in scores.items() if n > table.train_length]).values
     elif length.isdecimal():
-        found = cells.values(cells.by_replica(result, metric, int(length), row.way))
+        found = scores[int(length)].values if int(length) in scores else {}
     else:
         raise ValueError(f"{length} is no length in tokens")
     if not found:
@@ -207,8 +210,12 @@ def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica
 
 
 def _validation(where: str, label: str, length: str) -> dict[Replica, float]:
-    """The validation score of each seed of the one run with that label and length."""
-    runs = [one for one in _results(where) if (one.label, str(one.train.length)) == (label, length)]
+    """The score of validation text of each seed of the one run of that label and length."""
+    runs = [
+        one
+        for one in _study(where).runs.values()
+        if (one.label, str(one.train.length)) == (label, length)
+    ]
     if len(runs) != 1:
         raise ValueError(f"{where} has {len(runs)} runs {label!r} trained at {length}")
     scores = zip(runs[0].seeds, runs[0].train.valid, strict=True)
@@ -248,15 +255,15 @@ def _rho(mark: re.Match[str]) -> list[float]:
         ]
         return [stats.spearman(*means)]
     file = published.read(ROOT / f"results/reference/{other}.csv")
-    agreements = [
-        agreement
-        for held in published.hold(_results(where), [file])
-        for column, agreement in zip(held.columns, held.agreements, strict=True)
+    orders = [
+        order
+        for task in published.beside(_study(where), [file])
+        for column, order in zip(task.columns, task.orders, strict=True)
         if column.at == at
     ]
-    if len(agreements) != 1:
-        raise ValueError(f"{len(agreements)} columns at {at} of {other} match {where}")
-    return [agreements[0].rho]
+    if len(orders) != 1:
+        raise ValueError(f"{len(orders)} columns at {at} of {other} match {where}")
+    return [orders[0].rho]
 
 
 def _published(where: str, label: str, at: str) -> float:
@@ -281,8 +288,8 @@ def _labels(where: str) -> set[str]:
 
 
 @functools.cache
-def _results(where: str) -> list[Result]:
-    """The results of a study, or of the part named after a colon."""
+def _study(where: str) -> Study:
+    """A study, or the part of it that follows a colon."""
 
     def names(one: Result) -> tuple[str, ...]:
         width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")
@@ -292,13 +299,18 @@ def _results(where: str) -> list[Result]:
         return task["name"], length, *(f"{field}={value}" for field, value in own.items())
 
     folder, _, part = where.partition(":")
-    found = headroom.added(study.load(ROOT / folder))
-    found = [one for one in found if not part or part in names(one)]
+    results = load(ROOT / folder)
+    found = [one for one in results if not part or part in names(one)]
     if not found:
         raise ValueError(f"{folder} has no part {part!r}")
-    return found
+    return Study.of(results).part(found)
 
 
 @functools.cache
 def _tables(where: str, metric: str) -> list[Table]:
-    return tables.grouped(_results(where), metric)
+    found = tables(_study(where))
+    own = [table for table in found if table.metric.name == metric]
+    if not own:
+        known = ", ".join(dict.fromkeys(table.metric.name for table in found))
+        raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
+    return own

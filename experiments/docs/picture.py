@@ -9,8 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pe_jax.report import figures, plane, study, style
-from pe_jax.report.cells import cell
+from pe_jax.record import AS_TRAINED
+from pe_jax.report import figures, plane, stats, style
+from pe_jax.report.study import Study, load
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs/extrapolation.png"
@@ -56,17 +57,21 @@ def draw() -> Any:
 
 
 def lines(name: str, metric: str) -> list[style.Line]:
-    """The line of each encoding of a study that was trained at 64 tokens and has the metric."""
-    results = [
-        result
-        for result in study.load(ROOT / "results" / name)
-        if result.train.length == LENGTH
-        and result.config["task"]["name"] in TASKS
-        and metric in {row.metric for row in result.rows}
+    """The line of each encoding of a study that is trained at 64 tokens and has the metric."""
+    study = Study.of(load(ROOT / "results" / name))
+    runs = [
+        run
+        for run in study.runs.values()
+        if run.train.length == LENGTH
+        and run.config["task"]["name"] in TASKS
+        and (run.id, metric) in study.evaluated
     ]
-    lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
-    cells = [[(n, cell(result, metric, n)) for n in lengths] for result in results]
-    return figures.lines(results, [[(n, c.mean, c.half) for n, c in own if c.n] for own in cells])
+    points = []
+    for run in runs:
+        lengths = study.evaluated[run.id, metric].lengths
+        scores = [(n, study.scores[run.id, AS_TRAINED, metric, n].values) for n in lengths]
+        points.append([(n, *stats.interval([*own.values()])[:2]) for n, own in scores if own])
+    return figures.lines(runs, points)
 
 
 def write() -> None:

@@ -38,8 +38,9 @@ _MARGIN = flags.DEFINE_float(
 
 def main(a: str, b: str | None = None) -> int:
     from pe_jax.commands import console
-    from pe_jax.report import compare, sheet, sheets, study, tables
-    from pe_jax.report.baseline import versus
+    from pe_jax.report import differences, sheet, sheets
+    from pe_jax.report.study import Study, load
+    from pe_jax.report.table import tables
     from pe_jax.storage import atomic
 
     baseline, out, margin = _BASELINE.value, console.folder(_OUT.value), _MARGIN.value
@@ -51,12 +52,12 @@ def main(a: str, b: str | None = None) -> int:
                 f"as in {sys.argv[0]} A --baseline=rope --margin=0.01"
             )
         if b and not baseline:
-            results, others = (study.load(folder, warn=damages.append) for folder in (a, b))
-            every, title = compare.sheets(compare.compare(results, others), a, b), f"A: {a}, B: {b}"
-            first = every[:1]
+            studies = [Study.of(load(folder, warn=damages.append)) for folder in (a, b)]
+            every = sheets.comparison(differences.compare(*studies), a, b)
+            first, title = every[:1], f"A: {a}, B: {b}"
         elif baseline and not b:
-            results = study.load(a, warn=damages.append)
-            found = versus(results, tables.study(results), baseline, margin)
+            study = Study.of(load(a, warn=damages.append))
+            found = differences.versus(tables(study), baseline, margin)
             every = [*map(sheets.differences, found)]
             first = every[: sum(one.table.metric == found[0].table.metric for one in found)]
         else:

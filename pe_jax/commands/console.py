@@ -87,9 +87,11 @@ def integer(flag: str, given: object) -> int:
 
 def show(result: Result) -> None:
     """Prints the extrapolation table of one run by each of its metrics."""
-    from pe_jax.report import headroom, sheet, sheets, tables
+    from pe_jax.report import sheet, sheets
+    from pe_jax.report.study import Study
+    from pe_jax.report.table import tables
 
-    every = tables.study(headroom.added([result]))
+    every = tables(Study.of([result]))
     stdout().print(*sheet.terminal(sheets.extrapolation(every), NOTES))
 
 
@@ -103,38 +105,28 @@ def publish(
     again: str = "",
     answer: Sheet | None = None,
 ) -> None:
-    """Prints the first table of each group of results that may be ranked, and how much of their
-    headroom the models use where that is known; or an `answer` (pretrained/answer.py) alone. With
-    `out`, writes the study there, every model against `baseline`, and prints its paths.
+    """Prints the first table of each group of comparable runs, and how much of their headroom the
+    models use where that is known; or an `answer` (pretrained/answer.py) alone. With `out`, writes
+    the report there (`page.Report.of`), and prints its paths.
 
-    `published` are tables of published numbers; `missing` are sentences on the runs without a
-    result, for the files; `again` is the command that makes the report, this one by default.
+    `again` is the command that makes the report, this one by default.
     """
-    from pe_jax.report import headroom, page, sheet, sheets, tables
+    from pe_jax.report import page, sheet, sheets, table
+    from pe_jax.report.study import HEADROOM
 
     choice = choice or page.EVERYTHING
-    results = sorted(results, key=lambda result: result.id)
-    shown = choice.results(headroom.added(results))
-    reported = choice.tables(tables.study(shown), shown)
-    written = []
-    if out:
-        commands = [again or cli.command_line()]
-        written = page.write(
-            results, out, commands, choice, baseline, published, missing, reported, answer
-        )
+    report = page.Report.of(results, choice, baseline, published, missing, answer)
+    written = page.write(report, out, [again or cli.command_line()]) if out else []
     console = stdout()
     if answer:
         console.print(*sheet.terminal([answer]))
     else:
-        wholes = tables.headlines(reported)
-        wholes += [
-            table
-            for table in reported
-            if table.metric == headroom.HEADROOM.name and table not in wholes
-        ]
-        first = [tables.shortened(table, baseline) for table in wholes]
-        console.print(*sheet.terminal(choice.sheets(sheets.extrapolation(first)), NOTES))
-        for left in filter(None, dict.fromkeys(map(tables.left_out, wholes, first))):
+        wholes = table.headlines(report.tables)
+        wholes += [t for t in report.tables if t.metric == HEADROOM and t not in wholes]
+        first = [table.shortened(whole, baseline) for whole in wholes]
+        shown = choice.sheets(sheets.extrapolation(first))
+        console.print(*sheet.terminal(shown, NOTES))
+        for left in filter(None, dict.fromkeys(map(table.left_out, wholes, first))):
             console.print(left)
     if not out:
         console.print("All notes and figures: give --out=DIR, and open DIR/report.html.")

@@ -6,7 +6,6 @@ sorted, with paired differences first, and sentences computed from it. `answer` 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
 import math
 import re
@@ -17,7 +16,7 @@ from typing import Any
 
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
-from pe_jax.metric import TextMetric
+from pe_jax.metric import Metric, TextMetric
 from pe_jax.model.config import LmConfig
 from pe_jax.pretrained import export
 from pe_jax.pretrained.rope_scaling import (
@@ -27,9 +26,11 @@ from pe_jax.pretrained.rope_scaling import (
     rope_parameters,
 )
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
-from pe_jax.report import cells, stats
-from pe_jax.report.cells import Cell, describe, described
+from pe_jax.report import stats
+from pe_jax.report.differences import against
 from pe_jax.report.sheet import Note, Printed, Sheet, number
+from pe_jax.report.study import Study
+from pe_jax.report.table import Cell, in_percent
 from pe_jax.report.words import count, join, plusminus, rounded
 from pe_jax.specs.swap import swap
 
@@ -53,8 +54,7 @@ class Choice:
     change: stats.Interval
     """The first metric minus that of the baseline, paired."""
     p: float
-    """Of the paired t test against the baseline, of answers that are right or wrong McNemar's exact
-    test, corrected by Holm's method; NaN: none."""
+    """Of the test against the baseline (`differences.against`); NaN: none."""
     equal: bool
     """Whether two one-sided tests at 5 % hold the difference within the margin."""
     scores: tuple[Cell, ...]
@@ -78,11 +78,13 @@ class Recommendation:
     """The choices, the best first by the first metric."""
 
     result: Result
-    metrics: tuple[str, ...]
+    metrics: tuple[Metric, ...]
     lengths: tuple[int, ...]
     baseline: str
     margin: float
     choices: tuple[Choice, ...]
+    replicate: str
+    """What the scores of the first metric are paired over: "place" or "sample"."""
     own_gain: stats.Interval | None
     """What the model as it is gains from the shortest length to that of training; None where no
     length below that of training was scored."""
@@ -97,11 +99,6 @@ class Recommendation:
         it is is the truth, and no choice.
         """
         return self.result.config["eval"]["reference"] > self.result.train.length
-
-    @property
-    def replicate(self) -> str:
-        """What the scores of the first metric are paired over: "place" or "sample"."""
-        return self.result.replicas(self.metrics[0])[0].kind
 
     @property
     def ranked(self) -> list[Choice]:
@@ -119,58 +116,61 @@ def answer(
     the swap named `baseline`; None: the best one, or of a run as if trained at fewer tokens the
     model as it is. ValueError, with the nearest names, for a swap that was not scored.
     """
-    describe([result])
+    study = Study.of([result])
     config = result.config["eval"]
-    metrics = tuple(config["metrics"])
-    lengths = tuple(sorted({*config["lengths"], *(row.length for row in result.rows)}))
-    of_text = [m for m in metrics if isinstance(described(m), TextMetric)]
-    plain = [m for m in of_text if not getattr(described(m), "compares", "")]
-    first = (plain or of_text or metrics)[0]
-    metrics = (first, *(m for m in metrics if m != first))
-    ways = tuple(dict.fromkeys(row.way for row in result.rows))
+    asked = [name for name in config["metrics"] if name in study.metrics]
+    lengths = {n for _, name in study.evaluated for n in study.evaluated[result.id, name].lengths}
+    lengths = tuple(sorted({*config["lengths"], *lengths}))
+    of_text = [m for m in asked if isinstance(study.metrics[m], TextMetric)]
+    plain = [m for m in of_text if not getattr(study.metrics[m], "compares", "")]
+    first = (plain or of_text or asked)[0]
+    metrics = tuple(study.metrics[m] for m in dict.fromkeys([first, *asked]))
+    ways = tuple(dict.fromkeys(way for _, way, _, _ in study.scores))
     names = _names(ways)
     reference = config["reference"]
     as_if = reference > result.train.length
     ranked = [way for way in ways if way or not as_if]
-    at = functools.partial(_values, result)
-    sign = described(first).sign
-    means = {way: _mean(at(first, lengths[-1], way)) for way in ways}
+
+    def at(length: int, way: Way, metric: str = first) -> Mapping[Replica, float]:
+        return study.scores[result.id, way, metric, length].values
+
+    sign = study.metrics[first].sign
+    means = {way: _mean(at(lengths[-1], way)) for way in ways}
     order = sorted(ways, key=lambda way: (math.isnan(means[way]), sign * means[way]))
     usual = AS_TRAINED if as_if else next(way for way in order if way in ranked)
     base = way_of(baseline, ways) if baseline else usual
     others = [way for way in order if way != base]
-    of_base = at(first, lengths[-1], base)
-    samples = [at(first, lengths[-1], way) for way in others]
-    if baseline or as_if:
-        tests = stats.holm(stats.p_values(samples, of_base))
-    else:
-        tests = stats.of_best([of_base, *samples], 0)[1:]
-    within = stats.holm([stats.equivalence(sample, of_base, margin) for sample in samples])
-    p, p_within = (dict(zip(others, values, strict=True)) for values in (tests, within))
-    scores = {metric: _scores(result, metric, lengths[-1], ways, ranked) for metric in metrics}
+    of_base = at(lengths[-1], base)
+    samples = [at(lengths[-1], way) for way in others]
+    tested = against(samples, of_base, margin, best=not (baseline or as_if))
+    p = {way: one.p for way, one in zip(others, tested, strict=True)}
+    equal = {way: one.equivalent for way, one in zip(others, tested, strict=True)}
+    scores = {metric.name: _scores(study, metric, lengths[-1], ways, ranked) for metric in metrics}
+    percent = next((metric.name for metric in metrics if in_percent(metric)), "")
     choices = []
     for way in order:
-        change = stats.paired(at(first, lengths[-1], way), of_base)
         scaling = _scaling(encodings, way, lengths[-1])
+        curve = {n: _mean(at(n, way, percent)) for n in lengths} if percent else {}
         choices.append(
             Choice(
                 names[way],
                 way,
-                change,
+                stats.paired(at(lengths[-1], way), of_base),
                 p.get(way, math.nan),
-                p_within.get(way, 0.0) <= stats.LEVEL,
-                tuple(scores[metric][way] for metric in metrics),
-                stats.paired(at(first, lengths[0], way), at(first, lengths[0], AS_TRAINED)),
-                _effective(result, metrics, lengths, way),
-                cells.seconds(result, first, lengths[-1], way),
+                equal.get(way, True),
+                tuple(scores[metric.name][way] for metric in metrics),
+                stats.paired(at(lengths[0], way), at(lengths[0], AS_TRAINED)),
+                _effective(curve, result.train.length),
+                study.scores[result.id, way, first, lengths[-1]].seconds,
                 scaling,
                 read_by(scaling, encodings) if scaling else (),
             )
         )
     gain = None
     if lengths[0] < reference and reference in lengths:
-        gain = stats.paired(at(first, lengths[0], AS_TRAINED), at(first, reference, AS_TRAINED))
-    return Recommendation(result, metrics, lengths, names[base], margin, tuple(choices), gain)
+        gain = stats.paired(at(lengths[0], AS_TRAINED), at(reference, AS_TRAINED))
+    kind = study.evaluated[result.id, first].replicas[0].kind
+    return Recommendation(result, metrics, lengths, names[base], margin, tuple(choices), kind, gain)
 
 
 def _names(ways: Sequence[Way]) -> dict[Way, str]:
@@ -178,10 +178,6 @@ def _names(ways: Sequence[Way]) -> dict[Way, str]:
     whole = {way: str(way) or AS_IT_IS for way in ways}
     last = {way: re.sub(r"[^+,(]*/", "", name) for way, name in whole.items()}
     return last if len({*last.values()}) == len(ways) else whole
-
-
-def _values(result: Result, metric: str, length: int, way: Way) -> dict[Replica, float]:
-    return cells.values(cells.by_replica(result, metric, length, way))
 
 
 def _mean(values: Mapping[Replica, float]) -> float:
@@ -203,28 +199,26 @@ def way_of(name: str, ways: Sequence[Way]) -> Way:
 
 
 def _scores(
-    result: Result, metric: str, length: int, ways: Sequence[Way], ranked: Sequence[Way]
+    study: Study, metric: Metric, length: int, ways: Sequence[Way], ranked: Sequence[Way]
 ) -> dict[Way, Cell]:
     """The cell of each way; `best` are those of the ranked that no test tells from the best."""
-    samples = [_values(result, metric, length, way) for way in ranked]
-    best = stats.best(samples, described(metric).sign, DIGITS)
-    told = dict(zip(ranked, best, strict=True))
+    (run,) = study.runs
+    replicas = study.evaluated[run, metric.name].replicas
+    scores = {way: study.scores[run, way, metric.name, length] for way in ways}
+    best = stats.best([scores[way].values for way in ranked], metric.sign, DIGITS)
+    marks = dict(zip(ranked, best, strict=True))
     return {
-        way: dataclasses.replace(cells.cell(result, metric, length, way), best=told.get(way, False))
+        way: dataclasses.replace(Cell.of(scores[way], replicas), best=marks.get(way, False))
         for way in ways
     }
 
 
-def _effective(
-    result: Result, metrics: Sequence[str], lengths: Sequence[int], way: Way
-) -> int | None:
-    percent = [metric for metric in metrics if cells.in_percent(metric)]
-    short = [n for n in lengths if 4 * n <= result.train.length]
-    if not percent or not short:
-        return None
-    means = {n: _mean(_values(result, percent[0], n, way)) for n in lengths}
-    base = statistics.fmean(means[n] for n in short)
-    return max((n for n in lengths if means[n] >= KEPT * base), default=None) if base else None
+def _effective(means: Mapping[int, float], train: int) -> int | None:
+    short = [mean for n, mean in means.items() if 4 * n <= train]
+    base = statistics.fmean(short) if short else 0.0
+    return (
+        max((n for n, mean in means.items() if mean >= KEPT * base), default=None) if base else None
+    )
 
 
 def _scaling(encodings: tuple[Encoding, ...], way: Way, length: int) -> dict[str, Any] | None:
@@ -242,10 +236,10 @@ def _scaling(encodings: tuple[Encoding, ...], way: Way, length: int) -> dict[str
 def sheet(found: Recommendation) -> Sheet:
     """The table with its sentences."""
     first, *others = found.metrics
-    metric, shortest = described(first), found.lengths[0]
+    metric, shortest = first, found.lengths[0]
     effective = any(choice.effective for choice in found.choices)
     change, took = f"{metric.unit} at {found.longest}:\nminus {found.baseline}", "seconds\na window"
-    scores = [f"{described(m).unit}:\n{described(m).words}" for m in others]
+    scores = [f"{m.unit}:\n{m.words}" for m in others]
     short, several = f"at {shortest}:\nminus {AS_IT_IS}", ["effective\nlength"] if effective else []
     columns = [change, *scores, *several, short, took, "runs in"]
     of_metric = zip(*(choice.scores for choice in found.choices), strict=True)
@@ -293,7 +287,7 @@ def _difference(choice: Choice, found: Recommendation, sign: int) -> str:
 
 
 def _numbers(found: Recommendation, choice: Choice) -> dict[str, Any]:
-    scores = dict(zip(found.metrics, choice.scores, strict=True))
+    scores = {m.name: c for m, c in zip(found.metrics, choice.scores, strict=True)}
     return {
         "swap": choice.name,
         "length": found.longest,
@@ -336,13 +330,13 @@ def choose(found: Recommendation) -> tuple[Choice | None, str]:
     by_all = [c for c in by[0] if all(c in good for good in by if good)]
     chosen = max(by_all or by[0], key=lambda c: (not c.way, len(c.read_by)))
     said = [
-        f"Not told from the best by {described(metric).words}: {_names_of(good, found)}."
+        f"Not told from the best by {metric.words}: {_names_of(good, found)}."
         for metric, good in zip(found.metrics, by, strict=True)
         if good
     ]
     close = [c for c in found.ranked if c.equal or c.name == found.baseline]
     if len(close) > 1:
-        unit = described(found.metrics[0]).unit
+        unit = found.metrics[0].unit
         within = f"Within {found.margin:g} {unit} of {found.baseline}"
         said.append(f"{within}: {_names_of(close, found)}.")
     unchanged = [c for c in found.ranked if len(c.read_by) == len(READ_BY["default"])]
@@ -358,7 +352,7 @@ def choose(found: Recommendation) -> tuple[Choice | None, str]:
         )
     else:
         other = [
-            f"{join(c.name for c in good)} for {described(metric).words}"
+            f"{join(c.name for c in good)} for {metric.words}"
             for metric, good in zip(found.metrics[1:], by[1:], strict=True)
             if good and chosen not in good
         ]
@@ -369,13 +363,13 @@ def choose(found: Recommendation) -> tuple[Choice | None, str]:
 def _best_of(choices: Sequence[Choice], found: Recommendation) -> str:
     """Which of the choices no test tells from the best of them, by each metric that tells any."""
     by: dict[str, list[str]] = {}
-    for metric in found.metrics:
-        every = {c.name: _values(found.result, metric, found.longest, c.way) for c in choices}
+    for i, metric in enumerate(found.metrics):
+        every = {c.name: c.scores[i].values for c in choices}
         scored = {name: sample for name, sample in every.items() if sample}
-        best = stats.best([*scored.values()], described(metric).sign, DIGITS)
+        best = stats.best([*scored.values()], metric.sign, DIGITS)
         if not all(best):
             names = join(name for name, one in zip(scored, best, strict=True) if one)
-            by.setdefault(names, []).append(described(metric).words)
+            by.setdefault(names, []).append(metric.words)
     if not by:
         return "No score tells these apart."
     each = "; ".join(f"{names} by {join(words)}" for names, words in by.items())
@@ -393,7 +387,7 @@ def _config(found: Recommendation, chosen: Choice) -> str:
     for choice in found.ranked:  # the best first
         if choice.way and choice.scaling is not None:
             lines = _lines(found, choice, choice.scaling)
-            by = described(found.metrics[0]).words
+            by = found.metrics[0].words
             return f"{said} The best with one, by {by}, is {choice.name}: {lines}"
     return said
 
@@ -433,7 +427,7 @@ def _exportable(result: Result) -> bool:
 
 
 def _can_tell(found: Recommendation) -> str:
-    metric, gain = described(found.metrics[0]), found.own_gain
+    metric, gain = found.metrics[0], found.own_gain
     if gain is None:
         return (
             "Whether a longer context helps on it is not known: give --lengths with the training "
@@ -468,7 +462,7 @@ def _sure(found: Recommendation) -> str:
         return f"All of the {count(n, found.replicate)} give the same: they say nothing of others."
     more = special.stdtrit(n - 1, 0.8) / special.stdtrit(n - 1, 0.975)
     least = statistics.median(halves) * (1 + more)
-    unit = described(found.metrics[0]).unit
+    unit = found.metrics[0].unit
     return (
         f"{count(n, found.replicate)}: a difference of {least:.2g} {unit} would "
         "be told in four cases of five, by the median scatter of the pairs and before the "

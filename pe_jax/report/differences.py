@@ -1,15 +1,27 @@
-"""Differences of scores and their tests: of models from a baseline (`against`), and of one run in
-two studies (`difference`).
+"""Differences of scores and their tests: of a table's rows from a baseline (`versus`), and of runs
+in two studies, A and B (`compare`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
-from pe_jax.report import stats
+from pe_jax.errors import nearest
+from pe_jax.metric import Metric
+from pe_jax.record import Result, Way
+from pe_jax.report import labels, stats, words
+from pe_jax.report.study import Study
+from pe_jax.report.table import Cell, Table, TableRow, natural
+from pe_jax.storage import records
+
+USUAL = ("rope", "nope")
+"""The baseline where none is named: the first of these that a table has."""
+MISSING = "not there"
 
 
 @dataclass(frozen=True)
@@ -77,3 +89,221 @@ def against(
             samples, p if best else stats.holm(p), within, strict=True
         )
     ]
+
+
+# Rows of a table from a baseline
+
+
+@dataclass(frozen=True)
+class Versus:
+    """The rows of a table minus its baseline, at each length: the models as trained, and the swaps
+    of a single model.
+    """
+
+    table: Table
+    base: TableRow
+    rows: tuple[tuple[TableRow, tuple[Difference, ...]], ...]
+    margin: float | None
+    """Differences within it do not matter, in the unit of the metric; None: none was stated."""
+    named: bool
+    """Whether a user has named the baseline."""
+
+    @property
+    def baseline(self) -> str:
+        return self.base.label
+
+    @property
+    def title(self) -> str:
+        """As in "Bits per byte, same targets (lower is better): difference from rope"."""
+        parts = [f"difference from {self.baseline}", self.table.heading]
+        return f"{self.table.metric.title}: {', '.join(filter(None, parts))}"
+
+
+def versus(
+    tables: Sequence[Table], baseline: str | None = None, margin: float | None = None
+) -> list[Versus]:
+    """Each table that has the baseline and another row, against it; with a `margin`, with tests of
+    equivalence. Beyond the training length only rows that are `TableRow.compared` have values.
+
+    `baseline` is a row's label, or a swap of a single model; None is rope, else nope, else the
+    first model of a table. ValueError, with the nearest labels, where no table has it.
+    """
+    several = [
+        (table, rows) for table in tables if len(rows := [r for r in table.rows if r.candidate]) > 1
+    ]
+    found = []
+    for table, rows in several:
+        if base := _base(rows, baseline):
+            place, others = rows.index(base), [row for row in rows if row is not base]
+            columns = [table.column(i, rows) for i in range(len(table.lengths))]
+            tested = [
+                against(column[:place] + column[place + 1 :], column[place], margin)
+                for column in columns
+            ]
+            pairs = tuple(zip(others, zip(*tested, strict=True), strict=True))
+            found.append(Versus(table, base, pairs, margin, baseline is not None))
+    if baseline and not several:
+        raise ValueError(
+            f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "
+            "and scores of several seeds, places or samples"
+        )
+    if baseline and not found:
+        known = sorted({row.label for _, rows in several for row in rows})
+        swaps = {str(row.way) for _, rows in several for row in rows if row.way}
+        raise ValueError(
+            f"nothing that others can be compared with is called {baseline!r}"
+            f"{nearest(baseline, {*known, *swaps}, 3)} Known: {'; '.join(known)}."
+        )
+    return found
+
+
+def _base(rows: Sequence[TableRow], baseline: str | None) -> TableRow | None:
+    # The only row of that name, of models as trained first.
+    trained = [row for row in rows if row.trained]
+    for own in (trained, [row for row in rows if row.way and baseline]):
+        for name in [baseline] if baseline else USUAL:
+            for names in zip(*(row.names for row in own), strict=True):
+                called = [row for row, known in zip(own, names, strict=True) if known == name]
+                if called:
+                    if len(called) == 1:
+                        return called[0]
+                    break
+    return None if baseline or not trained else trained[0]
+
+
+# Two studies
+
+
+@dataclass(frozen=True)
+class Match:
+    """The scores of one run in A and in B, by one metric at one length, and B - A."""
+
+    label: str
+    a: Result
+    b: Result
+    way: Way
+    metric: Metric
+    length: int
+    cell_a: Cell
+    cell_b: Cell
+    difference: Difference
+    paired: bool
+    """Whether both have the same seeds, or places or samples; else the test is Welch's."""
+
+    @property
+    def name(self) -> str:
+        return labels.in_way(self.label, self.way, self.a.train)
+
+    @property
+    def better(self) -> str:
+        """ "A", "B", or "" where no test tells."""
+        verdict = self.difference.verdict(self.metric.sign)
+        return {"better": "B", "worse": "A"}.get(verdict, "")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What two studies share and what they do not."""
+
+    matches: tuple[Match, ...]
+    only_a: tuple[str, ...]
+    only_b: tuple[str, ...]
+    changes: tuple[str, ...]
+    """What differs between the two runs of a match besides their scores, each said once."""
+
+
+def compare(a: Study, b: Study) -> Comparison:
+    """B - A at every way, metric and length that a run in both was evaluated at. Runs are matched
+    by id, then by label where it is unique on both sides. ValueError where they share no number.
+    """
+    pairs = _matched(a, b)
+    if not pairs:
+        known = [words.join(run.label for run in side.runs.values()) for side in (a, b)]
+        raise ValueError(
+            "A and B share no run (the same id, or a label that each has once): "
+            f"A has {known[0]}; B has {known[1]}"
+        )
+    matches = tuple(
+        _match(a, b, *pair, way, metric, length)
+        for metric in a.metrics.values()
+        for way_is_set in (False, True)
+        for pair in pairs
+        for way, length in _shared(a, b, *pair[1:], metric)
+        if bool(way) == way_is_set
+    )
+    if not matches:
+        shared = words.join(label for label, _, _ in pairs)
+        raise ValueError(f"A and B share {shared}, but nothing that both were evaluated at")
+    taken = {run.id for _, *both in pairs for run in both}
+    only_a, only_b = (
+        tuple(
+            sorted(name for id, name in labels.names(side.runs.values()).items() if id not in taken)
+        )
+        for side in (a, b)
+    )
+    return Comparison(matches, only_a, only_b, tuple(_changes(pairs)))
+
+
+def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
+    runs = (a.runs, b.runs)
+    same = runs[0].keys() & runs[1].keys()
+    left = [[run for run in side.values() if run.id not in same] for side in runs]
+    number = [Counter(run.label for run in side) for side in left]
+    pairs = [(runs[0][id], runs[1][id]) for id in same]
+    pairs += [
+        (x, y)
+        for x, y in product(*left)
+        if x.label == y.label and number[0][x.label] == number[1][y.label] == 1
+    ]
+    called = labels.short([x for x, _ in pairs])
+    return sorted(((called[x.id], x, y) for x, y in pairs), key=lambda match: match[0])
+
+
+def _shared(a: Study, b: Study, x: Result, y: Result, metric: Metric) -> list[tuple[Way, int]]:
+    own = a.evaluated.get((x.id, metric.name))
+    shared = [
+        (way, n)
+        for way, n in (product(own.ways, own.lengths) if own else ())
+        if (x.id, way, metric.name, n) in a.scores and (y.id, way, metric.name, n) in b.scores
+    ]
+    return sorted(shared, key=lambda pair: (natural(str(pair[0])), pair[1]))
+
+
+def _match(
+    a: Study, b: Study, label: str, x: Result, y: Result, way: Way, metric: Metric, length: int
+) -> Match:
+    of_a, of_b = (s.scores[run.id, way, metric.name, length] for s, run in ((a, x), (b, y)))
+    every_a = a.evaluated[x.id, metric.name].replicas
+    every_b = b.evaluated[y.id, metric.name].replicas
+    paired = every_a == every_b and (every_a[0].kind == "seed" or _places(x) == _places(y))
+    cells = Cell.of(of_a, every_a), Cell.of(of_b, every_b)
+    change = difference(of_b.values, of_a.values, paired)
+    return Match(label, x, y, way, metric, length, *cells, change, paired)
+
+
+def _places(run: Result) -> tuple[Any, ...]:
+    # What decides which places of a text are scored, besides how many they are.
+    text, config = run.scored or run.corpus, run.config["eval"]
+    longest = max(config["lengths"])
+    return text.hash, config.get("split"), run.tokenizer.sha256, config["last"], longest
+
+
+def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
+    for title, flat in (
+        ("text", lambda run: {"": words.text(run.corpus)}),
+        ("text scored", lambda run: {"": words.text(run.scored)} if run.scored else {}),
+        ("config", lambda run: labels.settings(run.config)),
+        ("commit", lambda run: {"": words.commit(run.commit)}),
+        ("version", lambda run: run.versions),
+        ("device", lambda run: records.plain(run.device) if run.device else {}),
+    ):
+        changed: dict[str, list[str]] = {}
+        for label, *both in pairs:
+            a, b = map(flat, both)
+            for key in sorted(a.keys() | b.keys()):
+                if (x := a.get(key, MISSING)) != (y := b.get(key, MISSING)):
+                    shown = [words.plain(value) if value != "" else '""' for value in (x, y)]
+                    change = f"{title} {key}".strip() + f": {shown[0]} in A, {shown[1]} in B"
+                    changed.setdefault(change, []).append(label)
+        for change, of in changed.items():
+            yield change + ("" if len(of) == len(pairs) else f" ({', '.join(of)})")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import operator
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pe_jax.metric import Metric
-from pe_jax.record import AS_TRAINED, Progress, Replica, Result, Way
-from pe_jax.report import cells, labels, plane, reference_rows, stats
-from pe_jax.report.baseline import chosen
-from pe_jax.report.cells import Cell, Table, cell, curve_metric, described, in_percent, of_samples
+from pe_jax.metric import Metric, SampleMetric
+from pe_jax.record import AS_TRAINED, Progress, Result, Way
+from pe_jax.report import labels, plane, stats
 from pe_jax.report.groups import draws
-from pe_jax.report.headroom import HEADROOM
-from pe_jax.report.overview import Overview, called
+from pe_jax.report.overview import Overview
 from pe_jax.report.plane import Plane
+from pe_jax.report.study import HEADROOM, Curve, Group, Study
 from pe_jax.report.style import STYLE, Line, Look, looks
+from pe_jax.report.table import MOST_FREQUENT, NAMES, TRAINED_AT, Cell, Table, in_percent
 from pe_jax.report.words import plusminus, short
 
 if TYPE_CHECKING:
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
 MOST = 16  # curves in one plane
 NOISY = 8  # curves in one plane that cross each other at many points
 TRAINED = "#d55e00"  # the colour of what marks a training length
+DASHES = {MOST_FREQUENT: ":", "most frequent symbol": (0, (1, 3)), "bayes": "--"}
 GRID: dict[str, Any] = dict(color="#ececec", linewidth=0.6)
 LEGEND: dict[str, Any] = dict(loc="outside upper center", frameon=False, fontsize=7)
 
@@ -44,10 +43,11 @@ LEGEND: dict[str, Any] = dict(loc="outside upper center", frameon=False, fontsiz
 
 
 def curves(
-    results: Sequence[Result],
-    metric: str = "same_targets",
+    study: Study,
+    runs: Sequence[Result],
+    metric: Metric,
     width: float = 5.5,
-    oracles: Sequence[Line] = (),
+    references: Sequence[Line] = (),
 ) -> Figure | None:
     """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds;
     of a single model, a line for each way in which it was evaluated, as it is and with each swap.
@@ -55,73 +55,86 @@ def curves(
     places, since the places differ by more than the ways do.
 
     `width` is in inches: 5.5 is the text width of most single-column papers. Where an encoding has
-    no value at the longest length, its label says where it ends. Methods without a model, and the
-    lines `oracles` (`reference_rows.oracle_lines`), are grey. More than 16 encodings are drawn as a
-    row of dots each (`_dots`), without these. None when no value was computed.
+    no value at the longest length, its label says where it ends. The lines `references`
+    (`oracle_lines`, `method_lines`) are grey. More than 16 encodings are drawn as a row of dots
+    each (`_dots`), without these. None when no value was computed.
     """
-    without_model = reference_rows.task_lines(results, metric)
-    paired = is_paired(results, metric)
-    if paired:
-        results = [_minus_training_length(result, metric) for result in results]
-    results = _as_models(results[0]) if len(results) == 1 else results
-    lengths = sorted({row.length for r in results for row in r.rows if row.metric == metric})
-    if not lengths:  # of places, where none was scored at the training length
+    paired = is_paired(study, runs, metric)
+    evaluated = [
+        study.evaluated[key] for r in runs if (key := (r.id, metric.name)) in study.evaluated
+    ]
+    lengths = sorted({length for one in evaluated for length in one.lengths})
+    models = [(run, run.id, AS_TRAINED) for run in runs]
+    if len(runs) == 1 and evaluated:
+        models = [(_as_model(run, way), run.id, way) for run in runs for way in evaluated[0].ways]
+    points = []
+    for run, id, way in models:
+        minus = study.scores[id, AS_TRAINED, metric.name, run.train.length].values
+        found = []
+        for n in lengths:
+            values = study.scores[id, way, metric.name, n].values
+            interval = stats.interval([*values.values()])
+            found.append((n, stats.paired(values, minus) if paired else interval))
+        points.append(_points(found))
+    if not any(points):
         return None
-    points = [_points((n, cell(result, metric, n)) for n in lengths) for result in results]
-    shown = described(metric)
-    name, samples = shown.measured, of_samples(metric)
-    drawn = lines(results, points)
-    if in_percent(metric) and metric != HEADROOM.name and not paired:
+    name, samples = metric.measured, isinstance(metric, SampleMetric)
+    drawn = lines([run for run, _, _ in models], points)
+    if in_percent(metric) and metric != HEADROOM and not paired:
         drawn = [replace(line, bounds=(0.0, 100.0)) for line in drawn]
-    trained = sorted({result.train.length for result in results})
+    trained = sorted({run.train.length for run in runs})
     doubled = plane.doublings(trained[0], lengths[0], lengths[-1])
     minus = f",\nminus those at {trained[0]}" if paired else ""
     axes = Plane(
         x="evaluation length" if samples else "evaluation length (tokens)",
-        y=f"{name}{minus}\n{_better(shown)}",
+        y=f"{name}{minus}\n{_better(metric)}",
         unit="{}" if samples else "{} tokens",
         ticks=doubled if samples and len(doubled) > 2 else lengths,
         trained=trained,
         markers=True,
     )
     if len(drawn) > MOST:
-        return _dots(drawn, axes, f"{name}  {_better(shown)}", width, shown.sign)
-    return plane.draw([*drawn, *oracles, *without_model] if drawn else [], axes, width)
+        return _dots(drawn, axes, f"{name}  {_better(metric)}", width, metric.sign)
+    return plane.draw([*drawn, *references], axes, width)
 
 
-def is_paired(results: Sequence[Result], metric: str) -> bool:
+def is_paired(study: Study, runs: Sequence[Result], metric: Metric) -> bool:
     """Whether `curves` draws differences: of scores at places of a text."""
-    return any(replica.kind == "place" for replica in results[0].replicas(metric))
+    evaluated = study.evaluated.get((runs[0].id, metric.name))
+    return evaluated is not None and evaluated.replicas[0].kind == "place"
 
 
-def _minus_training_length(result: Result, metric: str) -> Result:
-    """The result with each value minus the value of the model as it is at the training length and
-    the same place; over it where a logarithm is shown, of which the difference remains.
-    """
-    minus = operator.truediv if described(metric).logarithm else operator.sub
-    length = result.train.length
-    scored = [(r, r.value) for r in result.rows if r.metric == metric and r.value is not None]
-    before = {row.replica: value for row, value in scored if row.length == length and not row.way}
-    rows = [
-        replace(row, value=minus(value, before[row.replica]))
-        for row, value in scored
-        if row.replica in before
+def _as_model(run: Result, way: Way) -> Result:
+    # The facts that label and colour a line, as if the way were a model of its own.
+    label = labels.in_way("", way, run.train) or run.label
+    spec = {"pe": {"spec": str(way)}} if way else {}
+    return replace(run, id=f"{run.id} {way}".strip(), label=label, config=run.config | spec)
+
+
+def oracle_lines(table: Table) -> list[Line]:
+    """A grey line for each row "trained at E" of the table, at the lengths that it has."""
+    return [
+        Line.through(
+            [(n, c.mean, math.nan) for n, c in zip(table.lengths, row.cells, strict=True) if c.n],
+            row.label,
+            Look("#808080", ":", "D"),
+        )
+        for row in table.rows
+        if row.method == TRAINED_AT
     ]
-    return replace(result, rows=tuple(rows))
 
 
-def _as_models(result: Result) -> list[Result]:
-    """A result for each way in which the model was evaluated, as if it were a model of its own."""
-    found = []
-    for way in dict.fromkeys(row.way for row in result.rows):
-        rows = tuple(replace(row, way=AS_TRAINED) for row in result.rows if row.way == way)
-        model = replace(result, rows=rows)
-        if way:
-            config = result.config | {"pe": {"spec": str(way)}}
-            label = labels.in_way("", way, result.train)
-            model = replace(model, id=f"{result.id} {way}", label=label, config=config)
-        found.append(model)
-    return found
+def method_lines(group: Group, metric: Metric) -> list[Line]:
+    """A grey line for each method without a model, on the task as trained."""
+    return [
+        Line.through(
+            [(length, value, math.nan) for length, value in sorted(values.items())],
+            NAMES.get(name, name),
+            Look("#808080", DASHES.get(name, "-."), ""),
+        )
+        for (of, way, name), values in sorted(group.methods.items(), key=lambda one: one[0][2])
+        if of == metric.name and not way
+    ]
 
 
 def lines(results: Sequence[Result], points: Sequence[Sequence[tuple]]) -> list[Line]:
@@ -256,32 +269,31 @@ BARS_FAR = 4.0
 """Bars that reach more than so many times as far as the median are cut, so that others show."""
 
 
-def bars(result: Result, metric: str, width: float) -> Figure | None:
+def bars(study: Study, run: Result, metric: Metric, width: float) -> Figure | None:
     """A row for each way, the best at the longest length first: its value minus that of the model
     as it is at the training length, paired over places, with the 95 % interval. Bars whose interval
     holds 0 are grey, others blue where they are better and orange where they are worse. A bar that
     is cut has its number at the frame. `width` is in inches. None without the training length.
     """
-    train, shown = result.train.length, described(metric)
-    before = cells.values(cells.by_replica(result, metric, train))
-    lengths = sorted({row.length for row in result.rows if row.metric == metric})
+    train, sign = run.train.length, metric.sign
+    before = study.scores[run.id, AS_TRAINED, metric.name, train].values
+    _, ways, lengths = study.evaluated[run.id, metric.name]
     if not before or len(lengths) < 2:
         return None
-    ways = dict.fromkeys(row.way for row in result.rows if row.metric == metric)
     every = {
-        (way, n): stats.paired(cells.values(cells.by_replica(result, metric, n, way)), before)
+        (way, n): stats.paired(study.scores[run.id, way, metric.name, n].values, before)
         for way in ways
         for n in lengths
     }
     last = {way: every[way, lengths[-1]] for way in ways}
-    order = sorted(ways, key=lambda way: (math.isnan(last[way].mean), shown.sign * last[way].mean))
-    names = [labels.in_way("", way, result.train) or "as it is" for way in order]
+    order = sorted(ways, key=lambda way: (math.isnan(last[way].mean), sign * last[way].mean))
+    names = [labels.in_way("", way, run.train) or "as it is" for way in order]
     limit = _bars_limit(list(last.values()), list(every.values()))
     count = len(lengths)
     with _panels(count, count, width, BARS_ROW * len(order), 0.75) as (figure, panels):
         for axes, length in zip(panels, lengths, strict=True):
             for y, (way, name) in enumerate(zip(order, names, strict=True)):
-                _bar(axes, y, every[way, length], limit, shown.sign, f"{name}\n{length}")
+                _bar(axes, y, every[way, length], limit, sign, f"{name}\n{length}")
             trained = " (trained)" if length == train else ""
             axes.set_title(f"{length} tokens{trained}", fontsize=7)
             axes.axvline(0, color="black", linewidth=0.6)
@@ -290,7 +302,7 @@ def bars(result: Result, metric: str, width: float) -> Figure | None:
         panels[0].set_yticks(range(len(order)), map(short, names), fontsize=7)
         panels[0].set(xlim=(-limit, limit), ylim=(len(order) - 0.4, -0.6))
         panels[0].locator_params(axis="x", nbins=4)
-        figure.supxlabel(f"{shown.unit} minus those as it is at {train}", fontsize=8)
+        figure.supxlabel(f"{metric.unit} minus those as it is at {train}", fontsize=8)
     return figure
 
 
@@ -331,36 +343,38 @@ def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label
 
 
 def positions(
-    results: Sequence[Result], width: float = 5.5, baseline: str | None = None
+    study: Study, runs: Sequence[Result], width: float = 5.5, baseline: str | None = None
 ) -> Figure | None:
     """The difference to a baseline against the position in a window of the longest length, paired
     over seeds, with 95 % bands: what is hard in the text is hard for both, and cancels.
 
-    The metric is `position_metric`. `baseline` is a label; `against` says which model is compared
-    with where it is None or has no such curve. Encodings without a curve at that length are left
-    out. More than 8 have a panel each, the best at the end first. `width` is in inches. None
-    without curves to compare.
+    The metric is the first of text that models as trained have curves of. `baseline` is a run's id;
+    `against` says which model is compared with where it is None or has no such curve. Encodings
+    without a curve at that length are left out. More than 8 have a panel each, the best at the end
+    first. `width` is in inches. None without curves to compare.
     """
-    metric = position_metric(results)
-    base = against(results, baseline)
+    metric = study.curve_metric(runs, samples=False)
+    base = against(study, runs, baseline)
     if metric is None or base is None:
         return None
-    longest = _longest(results, metric)
-    of_base, *of_each = (_by_position(r, metric.name, longest) for r in (base, *results))
+    longest = _longest(study, runs, metric)
+    of_base, *of_each = (
+        study.curves.get((run.id, AS_TRAINED, metric.name, longest), {}) for run in (base, *runs)
+    )
     changes = [
         _points((at, stats.paired(own[at], of_base[at])) for at in own if at in of_base)
         for own in of_each
     ]
-    drawn = lines(results, changes)
+    drawn = lines(runs, changes)
     if len(drawn) < 2:
         return None
-    name = labels.short(results)[base.id]
+    name = labels.short(runs)[base.id]
     axes = Plane(
         x=f"position in a window of {longest} tokens",
         y=f"{metric.unit}, minus those of {name}\n{_better(metric)}",
         unit="{} tokens",
         ticks=[4**power for power in range(int(np.log2(longest)) // 2 + 1)],
-        trained=sorted({result.train.length for result in results}),
+        trained=sorted({run.train.length for run in runs}),
         zero=True,
     )
     if len(drawn) <= NOISY:
@@ -369,43 +383,36 @@ def positions(
     return plane.draw_panels(_best_first(others, metric.sign), axes, width)
 
 
-def position_metric(results: Sequence[Result]) -> Metric | None:
-    """The metric of text that `positions` draws: the first that models as trained have curves of;
-    None without any.
-    """
-    name = curve_metric(results, samples=False)
-    return described(name) if name else None
-
-
-def against(results: Sequence[Result], baseline: str | None = None) -> Result | None:
-    """The result that `positions` compares with, among those with a curve of the longest windows:
-    the one called `baseline`, else the best at the end of the window, since minus a model that
+def against(study: Study, runs: Sequence[Result], baseline: str | None = None) -> Result | None:
+    """The run that `positions` compares with, among those with a curve of the longest windows: the
+    one with the id `baseline`, else the best at the end of the window, since minus a model that
     fails beyond the training length all lines would bend. None without curves.
     """
-    metric = position_metric(results)
+    metric = study.curve_metric(runs, samples=False)
     if metric is None:
         return None
-    called, longest = labels.names(results), _longest(results, metric)
-    present = [result for result in results if _by_position(result, metric.name, longest)]
-    if named := chosen(present, called, baseline) if baseline else None:
-        return named
-    return min(
-        present, key=lambda result: metric.sign * _at_end(result, metric, longest), default=None
+    name, longest = metric.name, _longest(study, runs, metric)
+    ends = {
+        run.id: stats.interval([*list(curve.values())[-1].values()]).mean
+        for run in runs
+        if (curve := study.curves.get((run.id, AS_TRAINED, name, longest)))
+    }
+    if baseline in ends:
+        return study.runs[baseline]
+    worst = metric.sign * math.inf
+    means = {id: worst if math.isnan(mean) else mean for id, mean in ends.items()}
+    best = min(means, key=lambda id: metric.sign * means[id], default=None)
+    return study.runs[best] if best else None
+
+
+def _longest(study: Study, runs: Sequence[Result], metric: Metric) -> int:
+    # The longest windows of which a model as trained has a curve.
+    ids = {run.id for run in runs}
+    return max(
+        length
+        for id, way, name, length in study.curves
+        if id in ids and not way and name == metric.name
     )
-
-
-def _longest(results: Sequence[Result], metric: Metric) -> int:
-    """The longest windows of which a model as trained has a curve."""
-    curves = [curve for result in results for curve in result.curves if not curve.way]
-    return max(curve.length for curve in curves if curve.metric == metric.name)
-
-
-def _at_end(result: Result, metric: Metric, length: int) -> float:
-    """The mean over seeds at the last position of windows of this length; the worst value where
-    no seed has one.
-    """
-    *_, last = _by_position(result, metric.name, length).values()
-    return stats.interval([*last.values()]).mean if last else metric.sign * math.inf
 
 
 # Heat maps: how often a model is right at each length and depth, or what it scores by the first
@@ -423,35 +430,35 @@ DepthGrid = dict[int, tuple[np.ndarray, np.ndarray]]
 """By length, the edges of the bins of depth and the mean over replicas in each; NaN: no value."""
 
 
-def heat(results: Sequence[Result], width: float) -> Figure | None:
+def heat(study: Study, runs: Sequence[Result], width: float) -> Figure | None:
     """The curves of samples of the models as trained, and of a single model with each swap, too: a
     column for each length, depth downwards, and the mean over replicas as colour. Cells without a
     value are hatched, and an upright line stands after the lengths of training.
 
-    `width` is in inches. None where no result has such curves.
+    `width` is in inches. None where no run has such curves.
     """
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
-    metric = curve_metric(results, samples=True) or ""
-    grids = _depth_grids(results, metric)
-    if not grids:
+    metric = study.curve_metric(runs, samples=True)
+    grids = _depth_grids(study, runs, metric) if metric else {}
+    if not metric or not grids:
         return None
     lengths = sorted({length for grid in grids.values() for length in grid})
     means = np.concatenate([means for grid in grids.values() for _, means in grid.values()])
     most = 100 if in_percent(metric) else float(np.nanmax(means))
-    bright_is_high = described(metric).better == "higher"
+    bright_is_high = metric.better == "higher"
     colours = ScalarMappable(Normalize(0, most), "viridis" if bright_is_high else "viridis_r")
     columns = min(HEAT_COLUMNS, len(grids))
     width = width if columns > 2 else width * (0.28 + 0.25 * columns)
     with _panels(len(grids), columns, width, HEAT_HEIGHT, 0.4) as (figure, panels):
         for i, (axes, (name, grid)) in enumerate(zip(panels, grids.items(), strict=True)):
-            _heat_panel(axes, grid, lengths, results[0].train.length, colours)
+            _heat_panel(axes, grid, lengths, runs[0].train.length, colours)
             axes.tick_params(labelbottom=i + columns >= len(grids))  # no panel stands below it
             axes.set_title(plane.wrapped(short(name)), fontsize=5.5, pad=3)
         rows = math.ceil(len(grids) / columns)
         bar = figure.colorbar(colours, ax=panels, shrink=0.9, aspect=25 * rows / 2, pad=0.015)
-        bar.set_label("right (in %)" if in_percent(metric) else described(metric).unit)
+        bar.set_label("right (in %)" if in_percent(metric) else metric.unit)
         bar.outline.set_linewidth(0.6)
         bar.ax.tick_params(labelsize=6.5, length=2)
         figure.supxlabel("evaluation length", fontsize=8)
@@ -459,30 +466,36 @@ def heat(results: Sequence[Result], width: float) -> Figure | None:
     return figure
 
 
-def _depth_grids(results: Sequence[Result], metric: str) -> dict[str, DepthGrid]:
-    """The grid of each panel by its name, which of a single model with swaps is the swap alone."""
-    names, found = labels.names(results), {}
-    for result in results:
-        by_sample = any(replica.kind == "sample" for replica in result.replicas(metric))
-        ways = dict.fromkeys(curve.way for curve in result.curves if curve.metric == metric)
-        ways = list(ways) if by_sample else [AS_TRAINED]
-        name = "" if len(results) == 1 < len(ways) else names[result.id]
+def _depth_grids(study: Study, runs: Sequence[Result], metric: Metric) -> dict[str, DepthGrid]:
+    # By name, which of a single model with swaps is the swap alone.
+    names, found = labels.names(runs), {}
+    for run in runs:
+        curves = {
+            (way, length): curve
+            for (id, way, of, length), curve in study.curves.items()
+            if (id, of) == (run.id, metric.name)
+        }
+        by_sample = any(
+            r.kind == "sample" for c in curves.values() for at in c.values() for r in at
+        )
+        ways = list(dict.fromkeys(way for way, _ in curves)) if by_sample else [AS_TRAINED]
+        name = "" if len(runs) == 1 < len(ways) else names[run.id]
         for way in ways:
-            if grid := _depth_grid(result, metric, way):
-                found[labels.in_way(name, way, result.train) or "as it is"] = grid
+            grid = {
+                length: _depth_bins(curve)
+                for (of, length), curve in curves.items()
+                if of == way and any(curve.values())
+            }
+            if grid:
+                found[labels.in_way(name, way, run.train) or "as it is"] = grid
     return found
 
 
-def _depth_grid(result: Result, metric: str, way: Way) -> DepthGrid:
-    found = {}
-    for length in {curve.length for curve in result.curves}:
-        by_depth = _by_position(result, metric, length, way)
-        if any(by_depth.values()):
-            depths = list(by_depth)
-            middles = [(a + b) / 2 for a, b in zip(depths, depths[1:], strict=False)]
-            means = [stats.interval([*own.values()]).mean for own in by_depth.values()]
-            found[length] = 100 * np.array([0, *middles, 1]), np.array(means)
-    return found
+def _depth_bins(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+    depths = list(curve)
+    middles = [(a + b) / 2 for a, b in zip(depths, depths[1:], strict=False)]
+    means = [stats.interval([*own.values()]).mean for own in curve.values()]
+    return 100 * np.array([0, *middles, 1]), np.array(means)
 
 
 def _heat_panel(
@@ -547,28 +560,29 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
     return _in_one_plane_or_panels(drawn, axes, width, NOISY)
 
 
-def rates(results: Sequence[Result], metric: str, width: float = 5.5) -> Figure | None:
+def rates(
+    study: Study, runs: Sequence[Result], metric: Metric, width: float = 5.5
+) -> Figure | None:
     """Bits per byte at the training length against the learning rate: means over seeds with 95 %
     bands; a rate at which a seed diverged has no value.
 
-    Of the results that have tried several rates, by validation text, with a ring around the rate
+    Of the runs that have tried several rates, by validation text, with a ring around the rate
     that was chosen; where none has, of those that differ in their rate alone, by `metric`. More
     than 16 encodings have a panel each. `width` is in inches. None without such results.
     """
-    tried = any(result.rates for result in results)
-    shown = described(metric)
-    drawn = _lines_of_tried(results) if tried else _lines_of_runs(results, metric)
+    tried = any(run.rates for run in runs)
+    drawn = _lines_of_tried(runs) if tried else _lines_of_runs(study, runs, metric)
     axes = Plane(
         x="learning rate",
-        y=f"{validation(results)}\n(lower is better)"
+        y=f"{validation(runs)}\n(lower is better)"
         if tried
-        else f"{shown.measured}\n{_better(shown)}",
+        else f"{metric.measured}\n{_better(metric)}",
         unit="rate {}",
         ticks=sorted({float(x) for line in drawn for x in line.x}),
         base=10,
         markers=True,
         top=UNIFORM if tried else None,
-        log_y=tried and not draws(results[0]),
+        log_y=tried and not draws(runs[0]),
     )
     return _in_one_plane_or_panels(drawn, axes, width, MOST)
 
@@ -605,25 +619,31 @@ def _lines_of_tried(results: Sequence[Result]) -> list[Line]:
     return found
 
 
-def _lines_of_runs(results: Sequence[Result], metric: str) -> list[Line]:
+def _lines_of_runs(study: Study, runs: Sequence[Result], metric: Metric) -> list[Line]:
     """A line for each label whose results differ in `train.rate` and in nothing else."""
     by_rest: dict[str, dict[float, Result]] = {}
-    for result in results:
-        rest = labels.settings(result.config)
+    for run in runs:
+        rest = labels.settings(run.config)
         rate = rest.pop("train.rate", None)
-        if rate is not None:
-            by_rest.setdefault(f"{result.label} {sorted(rest.items())}", {})[rate] = result
+        if rate is not None and (run.id, metric.name) in study.evaluated:
+            by_rest.setdefault(f"{run.label} {sorted(rest.items())}", {})[rate] = run
     firsts = [next(iter(by_rate.values())) for by_rate in by_rest.values()]
     look, found = looks(firsts), []
     for by_rate, first in zip(by_rest.values(), firsts, strict=True):
         scored = [
-            (rate, cell(by_rate[rate], metric, first.train.length)) for rate in sorted(by_rate)
+            (rate, _cell(study, run, metric, first.train.length))
+            for rate, run in sorted(by_rate.items())
         ]
         points = _points((rate, one) for rate, one in scored if not one.reason)
         if len(points) > 1:
             name = labels.readable(first.label)
             found.append(Line.through(points, name, look[first.id]))
     return found
+
+
+def _cell(study: Study, run: Result, metric: Metric, length: int) -> Cell:
+    replicas = study.evaluated[run.id, metric.name].replicas
+    return Cell.of(study.scores[run.id, AS_TRAINED, metric.name, length], replicas)
 
 
 def _in_one_plane_or_panels(
@@ -648,10 +668,10 @@ PERCENT = (-4.0, 104.0)
 CHANCE: dict[str, Any] = dict(color="#808080", linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
 
 
-def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure | None:
+def tasks(study: Study, overview: Overview, width: float) -> Figure | None:
     """A panel for each task of the study: the means of the first metric of its table against
     length with their 95 % bands, the training length as an upright line, and as a dotted one what
-    the most frequent target of each place scores; of a task whose results lack that, a token
+    the most frequent target of each place scores; of a task whose runs lack that, a token
     guessed at random.
 
     The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
@@ -660,27 +680,26 @@ def tasks(results: Sequence[Result], overview: Overview, width: float) -> Figure
     shown = [table for table in overview.tasks if in_percent(table.metric)]
     if len(shown) < 2:
         return None
-    by_id = {result.id: result for result in results}
-    look = _task_looks(overview, by_id)
+    look = _task_looks(study, overview)
     width = max(width, plane.LEAST_WIDTH)
     columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
     thin = {**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}
-    names = [plane.wrapped(short(name, 80)) for name in called(results, shown)]
+    names = [plane.wrapped(short(table.group.name, 80)) for table in shown]
     height = TASKS_HEIGHT + TITLE_ROW * max(name.count("\n") for name in names)
     drawing = _panels(len(shown), columns, width, height, 0.25, sharex=False, style=thin)
     with drawing as (figure, panels):
         chance = [
-            _task_panel(axes, table, name, look, by_id)
+            _task_panel(axes, study, table, name, look)
             for axes, table, name in zip(panels, shown, names, strict=True)
         ]
-        units = sorted({described(table.metric).unit for table in shown})
+        units = sorted({table.metric.unit for table in shown})
         figure.supxlabel("evaluation length", fontsize=8)
         figure.supylabel("; ".join(units).replace(", ", ",\n"), fontsize=8)
         _tasks_legend(figure, look, any(chance))
     return figure
 
 
-def _task_looks(overview: Overview, by_id: Mapping[str, Result]) -> dict[str, Look]:
+def _task_looks(study: Study, overview: Overview) -> dict[str, Look]:
     """The look of each encoding that was trained on a task, by its label, in the order of the
     overview: the look of the first of its results, and GREY after the first 16 encodings.
     """
@@ -688,20 +707,20 @@ def _task_looks(overview: Overview, by_id: Mapping[str, Result]) -> dict[str, Lo
     for table in overview.tasks:
         for row in table.rows:
             if row.trained:
-                runs.setdefault(row.label, by_id[row.run])
+                runs.setdefault(row.label, study.runs[row.run])
     found = looks(list(runs.values()))
-    order = [label for label, _ in overview.rows if label in runs]
+    order = [label for label in overview.labels if label in runs]
     return {label: found[runs[label].id] if i < MOST else GREY for i, label in enumerate(order)}
 
 
 def _task_panel(
-    axes: Axes, table: Table, name: str, look: Mapping[str, Look], by_id: Mapping[str, Result]
+    axes: Axes, study: Study, table: Table, name: str, look: Mapping[str, Look]
 ) -> bool:
     """The panel of a task; whether it has a line of chance (`_draw_chance`)."""
     drawn, train = [], table.train_length
-    trained = [(row.label, by_id[row.run]) for row in table.rows if row.trained]
-    for label, result in reversed(trained):  # the best are drawn last, above the others
-        points = _points((n, cell(result, table.metric, n)) for n in table.evaluated)
+    trained = [(row.label, study.runs[row.run]) for row in table.rows if row.trained]
+    for label, run in reversed(trained):  # the best are drawn last, above the others
+        points = _points((n, _cell(study, run, table.metric, n)) for n in table.evaluated)
         if points:
             line = Line.through(points, label, look[label])
             drawn.append(replace(line, bounds=(0.0, 100.0)))
@@ -720,20 +739,19 @@ def _task_panel(
     axes.set_title(name, fontsize=7.5, pad=3)
     axes.set_yticks([0, 25, 50, 75, 100])
     axes.tick_params(labelsize=6.5, length=2, pad=2)
-    return _draw_chance(axes, [result for _, result in trained], table.metric)
+    return _draw_chance(axes, table)
 
 
-def _draw_chance(axes: Axes, results: Sequence[Result], metric: str) -> bool:
-    """A dotted line at the score of the most frequent target of each place; where results lack it,
-    at that of a token guessed at random. False where neither is known.
+def _draw_chance(axes: Axes, table: Table) -> bool:
+    """A dotted line at the score of the most frequent target of each place; where runs lack it, at
+    that of a token guessed at random. False where neither is known.
     """
-    by_place = reference_rows.NAMES[reference_rows.MOST_FREQUENT]
-    known = [n for result in results if (n := result.train.labels)]
-    for line in reference_rows.task_lines(results, metric):
-        if line.label == by_place:
+    known = [n for run in table.runs if (n := run.train.labels)]
+    for line in method_lines(table.group, table.metric):
+        if line.label == NAMES[MOST_FREQUENT]:
             axes.plot(line.x, line.mean, **CHANCE)
             return True
-    if metric == "accuracy" and known:
+    if table.metric.name == "accuracy" and known:
         axes.axhline(100 / max(known), **CHANCE)
         return True
     return False
@@ -824,15 +842,6 @@ def _points(
 def _better(metric: Metric) -> str:
     """The direction of a metric, below its name on an axis."""
     return f"({metric.better} is better)"
-
-
-def _by_position(
-    result: Result, metric: str, length: int, way: Way = AS_TRAINED
-) -> dict[float, dict[Replica, float]]:
-    """The finite values of a result's curves at each position, by replica."""
-    wanted = (metric, way, length)
-    found = [c for c in result.curves if (c.metric, c.way, c.length) == wanted]
-    return _by_x((curve.replica, curve.position, curve.value) for curve in found)
 
 
 def _by_x(

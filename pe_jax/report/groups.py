@@ -1,12 +1,11 @@
-"""Which results may be ranked against each other: those of one text, one tokenizer, one training
-length, number of steps and batch, one protocol of evaluation and one model apart from its encoding.
+"""Comparable runs: same data, tokenizer, training length, steps, batch and protocol of evaluation,
+and the same model but for its encoding.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from pe_jax.record import HELD_OUT, SYMBOLS, Begun, CorpusRecord, Result
@@ -51,17 +50,14 @@ class Condition(NamedTuple):
     """As in "350 steps"."""
 
 
-@dataclass(frozen=True)
-class Group:
-    """Results that may be ranked, and what sets them apart from the other groups."""
+class Comparable(NamedTuple):
+    """Runs that may be ranked against each other."""
 
-    results: tuple[Result, ...]
+    runs: tuple[Result, ...]
     apart: tuple[Condition, ...]
-    oracles: tuple[Result, ...] = ()
-    """Runs that differ in the training length alone, and are shown as "trained at E"
-    (`RunConfig.oracle_of`)."""
-    misfits: tuple[str, ...] = ()
-    """Why other oracles are not shown, a sentence each."""
+    """What sets them apart from the other runs of the study."""
+    oracles: tuple[Result, ...]
+    """Runs that differ in the training length alone (`RunConfig.oracle_of`)."""
 
 
 def heading(apart: Iterable[Condition]) -> str:
@@ -69,72 +65,53 @@ def heading(apart: Iterable[Condition]) -> str:
     return ", ".join(condition.words for condition in apart if condition.words)
 
 
-def groups(results: Iterable[Result]) -> list[Group]:
-    """The results in groups, in each of which all `conditions` are equal, in the order of these
-    conditions. A single group is set apart by conditions that are not EXPECTED, if by any.
+def comparable(results: Sequence[Result]) -> list[Comparable]:
+    """The results grouped by their `conditions`, in the order of these. A single group is set apart
+    by conditions that are not EXPECTED, if by any.
 
-    Runs with `run.oracle_of` are in no group of their own where results have that training length.
+    Oracles are in no group of their own where one has their conditions but for the training length.
     """
-    every = list(results)
-    lengths = {result.train.length for result in every if not _oracle_of(result)}
-    oracles = [result for result in every if _oracle_of(result) in lengths]
-    results = [result for result in every if result not in oracles]
-    apart = conditions_apart(results, EXPECTED)
+    oracles = [
+        oracle
+        for oracle in results
+        if _oracle_of(oracle) and any(_is_oracle(oracle, run) for run in results)
+    ]
+    ids = {oracle.id for oracle in oracles}
+    others = [result for result in results if result.id not in ids]
+    apart = conditions_apart(others, EXPECTED)
     members: dict[str, list[Result]] = {}
-    for result in results:
-        key = repr([condition.value for condition in apart[result.id]])
-        members.setdefault(key, []).append(result)
-    found = [Group(tuple(group), apart[group[0].id]) for group in members.values()]
-    return sorted(_with_oracles(found, oracles), key=_order)
+    for run in others:
+        key = repr([condition.value for condition in apart[run.id]])
+        members.setdefault(key, []).append(run)
+    groups = [
+        Comparable(
+            tuple(runs),
+            apart[runs[0].id],
+            tuple(oracle for oracle in oracles if _is_oracle(oracle, runs[0])),
+        )
+        for runs in members.values()
+    ]
+    return sorted(groups, key=_order)
 
 
 OF_TRAINING = {"train.length", "train.batch"}
-"""The conditions in which an oracle may differ from the results beside which it is shown."""
+"""The conditions in which an oracle may differ from the models that it is an oracle of."""
 
 
 def _oracle_of(result: Result) -> int:
-    """The training length of the models for which a run of text is an oracle; 0: of none."""
+    # The training length of the models for which a run of text is an oracle; 0: of none.
     return 0 if draws(result) else result.config.get("run", {}).get("oracle_of", 0)
 
 
-def _with_oracles(groups: Sequence[Group], oracles: Sequence[Result]) -> list[Group]:
-    """The groups with the oracles that fit them, and with a sentence on each oracle that fits no
-    group of its training length: the closest of them has it.
-    """
-    fit: list[list[Result]] = [[] for _ in groups]
-    misfits: list[list[str]] = [[] for _ in groups]
-    for oracle in oracles:
-        differing = {
-            i: _differing(oracle, group.results[0])
-            for i, group in enumerate(groups)
-            if group.results[0].train.length == _oracle_of(oracle)
-        }
-        closest = min(differing, key=lambda i: len(differing[i]))
-        if differing[closest]:
-            misfits[closest].append(
-                f"{oracle.label} trained at {oracle.train.length} is not shown as trained at E: "
-                f"{'; '.join(differing[closest])}."
-            )
-        for i in differing:
-            if not differing[i]:
-                fit[i].append(oracle)
-    return [
-        replace(group, oracles=tuple(fitting), misfits=tuple(why))
-        for group, fitting, why in zip(groups, fit, misfits, strict=True)
-    ]
-
-
-def _differing(oracle: Result, result: Result) -> list[str]:
-    """The conditions in which an oracle must not differ from a result and does, as in "eval.last is
-    128, not 32".
-    """
-    ours, theirs = _protocol(oracle), _protocol(result)
-    names = [name for name in theirs if name not in OF_TRAINING and ours[name] != theirs[name]]
-    return [f"{name} is {plain(ours[name])}, not {plain(theirs[name])}" for name in names]
+def _is_oracle(oracle: Result, run: Result) -> bool:
+    if _oracle_of(run) or run.train.length != _oracle_of(oracle):
+        return False
+    a, b = _protocol(oracle), _protocol(run)
+    return all(a[name] == b[name] for name in b if name not in OF_TRAINING)
 
 
 def _protocol(result: Result) -> dict[str, Any]:
-    """The conditions of a result, with the defaults that its training length decides."""
+    # The conditions, with the defaults that the training length decides.
     half, scoring = max(1, result.train.length // 2), result.config.get("eval", {})
     return conditions(result) | {"eval.last": scoring.get("last") or half}
 
@@ -274,12 +251,10 @@ def worded(name: str, value: Any) -> str:
     return WORDS.get(name, f"{name} {{}}").format(shown, s="" if value == 1 else "s")
 
 
-def _order(group: Group) -> tuple[bool, str, list[tuple[bool, float, str]]]:
-    """A key that puts text before tasks, these by their names, 350 steps before 1,400, and what is
-    not set last.
-    """
+def _order(group: Comparable) -> tuple[bool, str, list[tuple[bool, float, str]]]:
+    # Text before tasks, these by their names; 350 steps before 1,400; what is not set last.
     values = [condition.value for condition in group.apart]
-    first = group.results[0]
+    first = group.runs[0]
     return (
         draws(first),
         first.corpus.source,

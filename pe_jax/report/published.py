@@ -20,12 +20,13 @@ from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.metric import Metric, TextMetric
 from pe_jax.record import Result
-from pe_jax.report import cells, groups, labels, tables
-from pe_jax.report.cells import Cell, described
+from pe_jax.report import groups, labels
 from pe_jax.report.sheet import Note, Printed, Sheet, number
 from pe_jax.report.sheets import printed
-from pe_jax.report.stats import FEWEST, critical, spearman
-from pe_jax.report.words import capital, count, each, join
+from pe_jax.report.stats import critical, spearman
+from pe_jax.report.study import Study
+from pe_jax.report.table import Cell, mean
+from pe_jax.report.words import count, each, join
 
 # Files of published numbers
 
@@ -130,11 +131,9 @@ def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
     return PublishedNumber(**{**cells, "value": value})
 
 
-# Scores of results at the lengths and variants of published ones
+# Scores of runs at the lengths and variants of published ones
 
 
-NEAR = 2.0
-"""Within so many points of chance a score is taken to be a guess."""
 CLOSE = 0.05
 """A length within this share of a multiple of the training length counts as this multiple."""
 
@@ -160,226 +159,185 @@ class PublishedLine:
     published: tuple[float, ...]
     ours: tuple[Cell, ...]
     run: str
-    """The id of the result that is ours; "": there is none."""
+    """The id of the run that is ours; "": there is none."""
     more: int = 0
-    """How many other results have the published spec, too."""
+    """How many other runs have the published spec, too."""
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """How far the order of the encodings that both have is the published one, in a column.
-
-    `guesses` are the sides, "published" or "ours", of which all values lie within noise of
-    `chance`: their order says nothing.
-    """
+class Order(NamedTuple):
+    """How far the order of the encodings that both have is the published one, in a column."""
 
     n: int
+    """Encodings that both have."""
     rho: float
-    critical: float
-    pairs: PairCount
-    chance: float
-    guesses: tuple[str, ...]
-
-    @property
-    def verdict(self) -> str:
-        """What a table says: "agrees", "not shown", "3 of 6 pairs", or why there is no order."""
-        if self.n < 2:
-            return "n/a"
-        if self.guesses:
-            return f"guesses: {join(self.guesses)}"
-        if math.isnan(self.rho):
-            return "all equal"
-        if self.n < FEWEST:
-            return f"{self.pairs.alike} of {self.pairs.of} pairs"
-        return "agrees" if self.rho > self.critical - 1e-9 else "not shown"
+    """Spearman's, between the published values and ours."""
+    alike: int
+    """Pairs of encodings whose difference has the published sign."""
+    pairs: int
+    """Pairs with unequal published values."""
 
 
 @dataclass(frozen=True)
 class PublishedTask:
-    """One task of a reference, and one group of results that may be ranked."""
+    """One task of a reference, and one group of comparable runs."""
 
     reference: str
     task: str
     entries: tuple[PublishedNumber, ...]
-    results: tuple[Result, ...]
+    runs: tuple[Result, ...]
     heading: str
     """What sets the group apart; "": nothing."""
     columns: tuple[PublishedColumn, ...]
     lines: tuple[PublishedLine, ...]
-    agreements: tuple[Agreement, ...]
+    orders: tuple[Order, ...]
 
     @property
     def places(self) -> list[str]:
         """The columns in words, as in "mean beyond 40, ignore=0.98"."""
-        beyond = f"mean beyond {self.results[0].train.length}"
+        beyond = f"mean beyond {self.runs[0].train.length}"
         found = [(beyond if c.at == BEYOND else f"at {c.at}", c.variant) for c in self.columns]
         return [", ".join(filter(None, pair)) for pair in found]
 
 
-def hold(results: Sequence[Result], references: Sequence[PublishedTable]) -> list[PublishedTask]:
-    """Each task of the references that results have, for each group of results that may be ranked;
-    of these only the ones with two encodings or more on both sides, if there are such. ValueError
-    for a reference of which no task and encoding is found.
+def beside(study: Study, references: Sequence[PublishedTable]) -> list[PublishedTask]:
+    """Each task of the references that the study has, for each group of comparable runs; of these
+    only the ones with two encodings or more on both sides, if there are such. ValueError for a
+    reference of which no task and encoding is found.
     """
     found = []
     for reference in references:
-        tasks = list(_tasks_of(results, reference))
+        tasks = list(_tasks_of(study, reference))
         if not tasks:
-            raise ValueError(_nothing_to_compare(results, reference))
-        found += [one for one in tasks if any(a.n > 1 for a in one.agreements)] or tasks
+            raise ValueError(_nothing_to_compare([*study.runs.values()], reference))
+        found += [task for task in tasks if any(o.n > 1 for o in task.orders)] or tasks
     return found
 
 
-def _tasks_of(results: Sequence[Result], reference: PublishedTable) -> Iterator[PublishedTask]:
+def _tasks_of(study: Study, reference: PublishedTable) -> Iterator[PublishedTask]:
     for task in reference.tasks:
         entries = tuple(entry for entry in reference.entries if entry.task == task)
-        for group in groups.groups([result for result in results if _is_of_task(result, task)]):
-            metrics = tables.metrics(group.results)
+        found = [
+            tuple(run for run in group.runs if _is_of_task(run, task)) for group in study.groups
+        ]
+        found = [runs for runs in found if runs]
+        apart = groups.conditions_apart([runs[0] for runs in found], groups.EXPECTED)
+        for runs in found:
+            metrics = [
+                metric
+                for metric in study.metrics.values()
+                if any((run.id, metric.name) in study.evaluated for run in runs)
+            ]
             columns = tuple(
                 dict.fromkeys(
                     PublishedColumn(e.at, e.variant, e.unit, _our_metric(e, metrics))
                     for e in entries
                 )
             )
-            lines = _lines(entries, group.results, columns)
-            if not any(line.run and not all(map(math.isnan, line.published)) for line in lines):
-                continue
-            agreements = [_agreement(i, c, lines, group.results) for i, c in enumerate(columns)]
-            heading = groups.heading([c for c in group.apart if not c.name.startswith("corpus")])
-            yield PublishedTask(
-                *(reference.name, task, entries, group.results, heading),
-                *(columns, lines, tuple(agreements)),
-            )
+            lines = _lines(study, entries, runs, columns)
+            if any(line.run and not all(map(math.isnan, line.published)) for line in lines):
+                orders = tuple(_order(i, lines) for i in range(len(columns)))
+                words = [c for c in apart[runs[0].id] if not c.name.startswith("corpus")]
+                task_of = reference.name, task, entries, runs, groups.heading(words)
+                yield PublishedTask(*task_of, columns, lines, orders)
 
 
-def _our_metric(entry: PublishedNumber, metrics: Sequence[str]) -> str:
-    """The metric in the unit of a published number, for NATS one that scores all tokens of its
-    windows; else the first one of its direction.
-    """
-
+def _our_metric(entry: PublishedNumber, metrics: Sequence[Metric]) -> str:
+    # That of the same unit, for NATS one that scores all tokens of its windows; else the first.
     def alike(metric: Metric) -> bool:
         if entry.unit == NATS:
             return isinstance(metric, TextMetric) and metric.by_position
         return metric.unit == entry.unit
 
-    same = [name for name in metrics if described(name).better == entry.better]
-    return next(iter([*(name for name in metrics if alike(described(name))), *same]), "")
+    same = [metric for metric in metrics if metric.better == entry.better]
+    return next((m.name for m in (*filter(alike, metrics), *same)), "")
 
 
 def _lines(
+    study: Study,
     entries: Sequence[PublishedNumber],
-    results: Sequence[Result],
+    runs: Sequence[Result],
     columns: Sequence[PublishedColumn],
 ) -> tuple[PublishedLine, ...]:
-    """A line for each published encoding, then one for each result that fits none of them."""
+    # Each published encoding, then each run that has none of them.
     values = {(e.spec, e.swap, e.at, e.variant, e.unit): e.value for e in entries}
     lines, used = [], set[str]()
     for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
         fitting = sorted(
-            (result for result in results if _has_encodings(result, spec)),
-            key=lambda result: (_spec_of(result) != spec, result.id),
+            (run for run in runs if _has_encodings(run, spec)),
+            key=lambda run: (_spec_of(run) != spec, run.id),
         )
-        used |= {result.id for result in fitting}
+        used |= {run.id for run in fitting}
         places = [(spec, swap, c.at, c.variant, c.unit) for c in columns]
         published = tuple(values.get(place, math.nan) for place in places)
-        ours = fitting[0] if fitting else None
-        found = tuple(_our_cell(ours, column, swap) if ours else Cell() for column in columns)
+        ours = tuple(_our_cell(study, run, c, swap) for run in fitting[:1] for c in columns)
         name = ", ".join(filter(None, [spec, swap]))
-        lines.append(
-            PublishedLine(name, published, found, ours.id if ours else "", len(fitting[1:]))
-        )
-    called = labels.names(results)
-    for result in results:
-        if result.id not in used:
-            found = tuple(_our_cell(result, column) for column in columns)
-            lines.append(
-                PublishedLine(called[result.id], (math.nan,) * len(columns), found, result.id)
-            )
+        id = fitting[0].id if fitting else ""
+        empty = (Cell(),) * len(columns)
+        lines.append(PublishedLine(name, published, ours or empty, id, len(fitting[1:])))
+    called, none = labels.names(runs), (math.nan,) * len(columns)
+    for run in runs:
+        if run.id not in used:
+            ours = tuple(_our_cell(study, run, column) for column in columns)
+            lines.append(PublishedLine(called[run.id], none, ours, run.id))
     return tuple(lines)
 
 
-def _lengths(result: Result, column: PublishedColumn) -> list[int]:
-    """The lengths of a column at which the result was scored."""
-    scored = sorted({row.length for row in result.rows if row.metric == column.metric})
-    train = result.train.length
-    if column.at == BEYOND:
+def _our_cell(study: Study, run: Result, column: PublishedColumn, swap: str = "") -> Cell:
+    # Empty where the run has no score in the column.
+    evaluated = study.evaluated.get((run.id, column.metric))
+    fields = fields_of(column.variant)  # which a way may have in any order and spacing
+    way = next(
+        (
+            way
+            for way in (evaluated.ways if evaluated else ())
+            if way.swap == swap and fields_of(way.variant) == fields and not way.memory
+        ),
+        None,
+    )
+    lengths = _lengths(evaluated.lengths, run.train.length, column.at) if evaluated else []
+    if evaluated is None or way is None or not lengths:
+        return Cell()
+    scores = mean([study.scores[run.id, way, column.metric, n] for n in lengths])
+    if column.at != BEYOND:
+        scores = study.scores[run.id, way, column.metric, lengths[0]]
+    cell = Cell.of(scores, evaluated.replicas)
+    if not _in_nats(column, run):
+        return cell
+    return replace(cell, mean=cell.mean * math.log(2), half=cell.half * math.log(2))
+
+
+def _lengths(scored: Sequence[int], train: int, at: str) -> list[int]:
+    if at == BEYOND:
         return [length for length in scored if length > train]
-    if column.at.endswith("x"):
-        goal = float(column.at[:-1]) * train
+    if at.endswith("x"):
+        goal = float(at[:-1]) * train
         near = min(scored, key=lambda length: abs(length - goal), default=math.inf)
         return [int(near)] if abs(near - goal) <= CLOSE * goal else []
-    return [int(column.at)] if int(column.at) in scored else []
+    return [int(at)] if int(at) in scored else []
 
 
-def _our_cell(result: Result, column: PublishedColumn, swap: str = "") -> Cell:
-    """A result's score in a column, with the swap; empty where it has none there."""
-    lengths = _lengths(result, column)
-    fields = fields_of(column.variant)  # which a way may have in any order and spacing
-    ways = dict.fromkeys(row.way for row in result.rows if row.way.swap == swap)
-    alike = (way for way in ways if fields_of(way.variant) == fields and not way.memory)
-    way = next(alike, None)
-    if not lengths or way is None:
-        return Cell()
-    if column.at == BEYOND:
-        found = cells.beyond(result, column.metric, lengths, way)
-    else:
-        found = cells.cell(result, column.metric, lengths[0], way)
-    if not _in_nats(column, result):
-        return found
-    return replace(found, mean=found.mean * math.log(2), half=found.half * math.log(2))
+def _in_nats(column: PublishedColumn, run: Result) -> bool:
+    # Whether bits per byte times ln 2 are nats a token: tokens are bytes.
+    return column.unit == NATS and run.tokenizer.spec == "bytes"
 
 
-def _in_nats(column: PublishedColumn, result: Result) -> bool:
-    """Whether bits per byte times ln 2 are nats a token: tokens are bytes."""
-    return column.unit == NATS and result.tokenizer.spec == "bytes"
-
-
-def _agreement(
-    i: int, column: PublishedColumn, lines: Sequence[PublishedLine], results: Sequence[Result]
-) -> Agreement:
+def _order(i: int, lines: Sequence[PublishedLine]) -> Order:
     both = [
-        (line.published[i], line.ours[i])
+        (line.published[i], line.ours[i].mean)
         for line in lines
         if line.ours[i].n and not math.isnan(line.published[i])
     ]
-    published, means = [p for p, _ in both], [cell.mean for _, cell in both]
-    chance = _chance(results[0], column)
-    sides = {
-        "published": [abs(p - chance) <= NEAR for p in published],
-        "ours": [abs(c.mean - chance) <= max(NEAR, c.half) for _, c in both],
-    }
-    guesses = tuple(side for side, near in sides.items() if near and all(near))
-    n = len(both)
-    rho = spearman(published, means)
-    return Agreement(n, rho, critical(n), pairs(published, means), chance, guesses)
+    rho = spearman([p for p, _ in both], [ours for _, ours in both])
+    pairs = [(p - q) * (a - b) for (p, a), (q, b) in itertools.combinations(both, 2) if p != q]
+    return Order(len(both), rho, sum(sign > 0 for sign in pairs), len(pairs))
 
 
-def _chance(result: Result, column: PublishedColumn) -> float:
-    """What a guess at random scores in a column; of whole samples, what the most frequent targets
-    do. NaN for text, where no score is that of a guess.
-    """
-    if column.metric in ("accuracy", "by_distance") and result.train.labels:
-        return 100 / result.train.labels
-    if not cells.in_percent(column.metric):
-        return math.nan
-    wanted, lengths = fields_of(column.variant), _lengths(result, column)
-    known = [
-        one.value
-        for one in result.baselines
-        if (one.name, one.metric) == ("most frequent", column.metric)
-        and one.length in lengths
-        and fields_of(one.way.variant) == wanted
-    ]
-    return sum(known) / len(known) if known else 0.0
-
-
-def _nothing_to_compare(results: Sequence[Result], reference: PublishedTable) -> str:
-    """Why a reference cannot be used: in one line, the tasks and encodings of both sides."""
+def _nothing_to_compare(runs: Sequence[Result], reference: PublishedTable) -> str:
     specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
-    ours = list(dict.fromkeys(map(_spec_of, results)))
-    called = ("text" if _task(r)["name"] == "text" else r.corpus.source for r in results)
-    done = list(dict.fromkeys(called))
-    if any(_is_of_task(result, task) for result in results for task in reference.tasks):
+    ours = list(dict.fromkeys(map(_spec_of, runs)))
+    names = ("text" if _task(r)["name"] == "text" else r.corpus.source for r in runs)
+    done = list(dict.fromkeys(names))
+    if any(_is_of_task(run, task) for run in runs for task in reference.tasks):
         return (
             f"the reference {reference.name} has other encodings than these runs"
             f"{nearest(ours[0], specs)} It has {join(specs)}; the runs have {join(ours)}: run some "
@@ -392,17 +350,15 @@ def _nothing_to_compare(results: Sequence[Result], reference: PublishedTable) ->
     )
 
 
-# The comparison as sheets, with their notes
+# As sheets
 
 
-SUMMARY = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published", "order")
-HOW = (
-    "n encodings are on both sides. rho is Spearman's, between the published scores and ours; the "
-    "order agrees where it reaches the critical value, which one of 20 random orders does "
-    "(one-sided, 5 %). Below five encodings only pairs are counted: how many are ordered as "
-    "published, of those that are not equal there. Rows of one task are scores of the same models, "
-    "so they do not add up as evidence. A published score is one number, often of a "
-    "best or a mean over seeds that is not given, and n/a is what one side lacks."
+ORDERS = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published")
+TERMS = (
+    "n: encodings on both sides. rho: Spearman's, between the published scores and ours; critical: "
+    "the smallest that is significant, one-sided at 5 %. Pairs as published: pairs of encodings "
+    "ordered as published, of those that are not equal there. Columns of one task are scores of "
+    "the same models."
 )
 
 
@@ -412,102 +368,78 @@ def sheets(found: Sequence[PublishedTask]) -> list[Sheet]:
 
 
 def _orders(found: Sequence[PublishedTask]) -> Sheet:
-    """A row for each column of each task."""
     rows = tuple(
         (
-            Printed(held.reference, held.reference),
-            Printed(_task_and_heading(held)),
+            Printed(task.reference, task.reference),
+            Printed(_task_and_heading(task)),
             Printed(place),
-            number(one.n),
-            printed(Cell(one.rho)),
-            printed(Cell(one.critical)),
-            Printed(f"{one.pairs.alike} of {one.pairs.of}" if one.pairs.of else "n/a"),
-            Printed(one.verdict),
+            number(order.n),
+            printed(Cell(mean=order.rho)),
+            printed(Cell(mean=critical(order.n))),
+            Printed(f"{order.alike} of {order.pairs}" if order.pairs else "n/a"),
         )
-        for held in found
-        for place, one in zip(held.places, held.agreements, strict=True)
+        for task in found
+        for place, order in zip(task.places, task.orders, strict=True)
     )
-    notes = (Note("How to read the agreement", HOW),)
-    return Sheet("Order of the encodings, published and ours", SUMMARY, (("", rows),), notes)
+    notes = (Note("Terms", TERMS),)
+    return Sheet("Order of the encodings, published and ours", ORDERS, (("", rows),), notes)
 
 
-def _scores(held: PublishedTask) -> Sheet:
-    """A row for each encoding: in each column the published score and ours."""
-    titles = [f"{place}: {side}" for place in held.places for side in ("published", "ours")]
+def _scores(task: PublishedTask) -> Sheet:
+    titles = [f"{place}: {side}" for place in task.places for side in ("published", "ours")]
     rows = tuple(
         (
             Printed(line.spec, line.spec, run=line.run),
             *(
                 cell
                 for published, ours in zip(line.published, line.ours, strict=True)
-                for cell in (printed(Cell(published)), printed(ours))
+                for cell in (printed(Cell(mean=published)), printed(ours))
             ),
         )
-        for line in held.lines
+        for line in task.lines
     )
-    title = ": ".join(filter(None, [f"{held.task}, beside {held.reference}", held.heading]))
-    columns, numbers = ("encoding", *titles), tuple(_csv_rows(held))
-    return Sheet(title, columns, (("", rows),), tuple(notes(held)), numbers)
-
-
-def notes(held: PublishedTask) -> list[Note]:
-    """Where the numbers are from, why the level differs, and which ranks say nothing."""
-    sources = dict.fromkeys(f"{e.source} ({e.status})" for e in held.entries)
-    settings = dict.fromkeys(e.setting for e in held.entries)
-    units = {
-        c.unit: c.unit if _in_nats(c, held.results[0]) else described(c.metric).measured
-        for c in held.columns
-        if c.metric
-    }
-    differ = [f"{unit} is held against {ours}" for unit, ours in units.items() if unit != ours]
-    guesses = [
-        _guess_sentence(place, one)
-        for place, one in zip(held.places, held.agreements, strict=True)
-        if one.guesses
+    sources = dict.fromkeys(f"{e.source} ({e.status})" for e in task.entries)
+    settings = dict.fromkeys(e.setting for e in task.entries)
+    several = [f"{line.spec} ({line.more + 1})" for line in task.lines if line.more]
+    notes = [
+        Note("Published", f"{join(sources)}. Setting: {'; or '.join(settings)}."),
+        Note("Ours", f"{_our_setting(task.runs)}."),
     ]
-    several = [f"{line.spec} fits {line.more + 1} runs" for line in held.lines if line.more]
-    told = [Note("Where the numbers are from", f"{join(sources)}.")]
-    level = f"Published: {'; or '.join(settings)}. Ours: {_our_setting(held.results)}."
-    told.append(Note("Why the level differs", " ".join([level, *(f"{d}." for d in differ)])))
-    if guesses:
-        told.append(Note("Which orders say nothing", " ".join(guesses)))
     if several:
-        told.append(Note("What else to know", f"{join(several)}, of which one is shown."))
-    return told
+        notes.append(Note("Ours", f"Of several runs of a spec one is shown: {join(several)}."))
+    title = ": ".join(filter(None, [f"{task.task}, beside {task.reference}", task.heading]))
+    numbers = tuple(_csv_rows(task))
+    return Sheet(title, ("encoding", *titles), (("", rows),), tuple(notes), numbers)
 
 
-def _our_setting(results: Sequence[Result]) -> str:
-    """How our models were trained and scored, of one group."""
-    result = results[0]
-    lm, train = (result.config.get(section, {}) for section in ("lm", "train"))
-    kind = "decoders" if lm.get("causal", True) else "encoders"
+def _our_setting(runs: Sequence[Result]) -> str:
+    run = runs[0]
+    lm, train = (run.config.get(section, {}) for section in ("lm", "train"))
     sizes = [count(lm["layers"], "layer")] if "layers" in lm else []
     sizes += [f"width {lm['model']}"] if "model" in lm else []
     sizes += [count(lm["heads"], "head")] if "heads" in lm else []
     sizes += [f"dropout {lm['dropout']:g}"] if lm.get("dropout") else []
     batch = f" of {train['batch']}" if "batch" in train else ""
-    fixed = train.get("curriculum") == "fixed" or _task(result)["name"] == "text"
-    lengths = sorted({row.length for row in result.rows})
-    many = f"{len(lengths)} lengths from {lengths[0]} to {lengths[-1]}"
-    parts = [
-        f"{kind} of {', '.join(sizes)}" if sizes else kind,
-        f"{result.train.steps:,} steps{batch}" if result.train.steps else "trained by others",
-        *(["a loss of all tokens"] if train.get("loss") == "all" else []),
-        result.corpus.source,
-        f"trained at length {'' if fixed else 'up to '}{result.train.length}",
-        f"scored at {join(lengths) if len(lengths) < 8 else many}",
-        *([each([len(one.seeds) for one in results], "seed")] if result.train.steps else []),
-    ]
-    return ", ".join(parts)
+    fixed = train.get("curriculum") == "fixed" or _task(run)["name"] == "text"
+    return ", ".join(
+        [
+            "decoders" if lm.get("causal", True) else "encoders",
+            *sizes,
+            f"{run.train.steps:,} steps{batch}" if run.train.steps else "pretrained",
+            *(["loss of all tokens"] if train.get("loss") == "all" else []),
+            run.corpus.source,
+            f"trained at {'length' if fixed else 'lengths up to'} {run.train.length}",
+            *([each([len(one.seeds) for one in runs], "seed")] if run.train.steps else []),
+        ]
+    )
 
 
-def _csv_rows(held: PublishedTask) -> Iterator[dict[str, Any]]:
-    """The rows of the CSV: one for each encoding and column."""
-    for i, (column, one) in enumerate(zip(held.columns, held.agreements, strict=True)):
-        for line in held.lines:
+def _csv_rows(task: PublishedTask) -> Iterator[dict[str, Any]]:
+    for i, (column, order) in enumerate(zip(task.columns, task.orders, strict=True)):
+        for line in task.lines:
             yield {
-                "reference": held.reference,
-                "task": _task_and_heading(held),
+                "reference": task.reference,
+                "task": _task_and_heading(task),
                 "at": column.at,
                 "variant": column.variant,
                 "encoding": line.spec,
@@ -518,28 +450,17 @@ def _csv_rows(held: PublishedTask) -> Iterator[dict[str, Any]]:
                 "mean": line.ours[i].mean,
                 "half": line.ours[i].half,
                 "seeds": line.ours[i].n,
-                "n": one.n,
-                "rho": one.rho,
-                "critical": one.critical,
-                "pairs_alike": one.pairs.alike,
-                "pairs": one.pairs.of,
-                "order": one.verdict,
+                "n": order.n,
+                "rho": order.rho,
+                "critical": critical(order.n),
+                "pairs_alike": order.alike,
+                "pairs": order.pairs,
             }
 
 
-def _task_and_heading(held: PublishedTask) -> str:
-    """The task as the runs have it, and what sets them apart from other runs of it."""
-    return ", ".join(filter(None, [held.results[0].corpus.source, held.heading]))
-
-
-def _guess_sentence(place: str, one: Agreement) -> str:
-    sides = {"published": "published values", "ours": "our values"}
-    who = join(sides[side] for side in one.guesses)
-    return (
-        f"{capital(place)}, all {who} lie within noise of a guess at random, "
-        f"{one.chance:.3g} %: {NEAR:g} points or the half width of their interval. A rank among "
-        "guesses means nothing."
-    )
+def _task_and_heading(task: PublishedTask) -> str:
+    # As the runs have it.
+    return ", ".join(filter(None, [task.runs[0].corpus.source, task.heading]))
 
 
 # Which results a published number means: by the task and the encoding of its line
@@ -593,22 +514,3 @@ def fields_of(variant: str) -> dict[str, Any]:
 def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
     parts = [(part, terms.Term.of(part, spec)) for part in terms.members(spec)]
     return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
-
-
-# How far two rankings of the same encodings agree
-
-
-class PairCount(NamedTuple):
-    """How many pairs of encodings are ordered as published, of pairs with unequal published
-    values.
-    """
-
-    alike: int
-    of: int
-
-
-def pairs(published: Sequence[float], ours: Sequence[float]) -> PairCount:
-    """How many pairs have the sign of the published difference."""
-    every = list(itertools.combinations(zip(published, ours, strict=True), 2))
-    told = [(p - q, a - b) for (p, a), (q, b) in every if p != q]
-    return PairCount(sum(theirs * own > 0 for theirs, own in told), len(told))

@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 
 from pe_jax.errors import nearest
 from pe_jax.record import Result
-from pe_jax.report import groups, labels
-from pe_jax.report.cells import Table
+from pe_jax.report import labels
 from pe_jax.report.sheet import Sheet
+from pe_jax.report.study import Study
+from pe_jax.report.table import Table
 
 
 @dataclass(frozen=True)
@@ -38,74 +39,74 @@ class Selection:
         named = tuple((label.strip(), (name or label).strip()) for label, _, name in pairs)
         return cls(named, tuple(metrics), tuple(columns), notes)
 
-    def results(self, results: Sequence[Result]) -> list[Result]:
-        """The chosen results in the order of the choice, each with the name it is shown by, and the
-        curves of the chosen metrics alone.
+    def study(self, results: Sequence[Result]) -> Study:
+        """The study of the chosen runs, in the order of the choice, each with the name it is shown
+        by, and with the curves of the chosen metrics alone.
 
         A label is looked for among the labels on the page, then among those in tables and in the
-        records, where it may choose several. A ValueError, with the nearest labels, where no result
-        has it.
+        records, where it may choose several. ValueError, with the nearest labels, where no run has
+        it.
         """
         if self.metrics:
             results = [
                 replace(r, curves=tuple(c for c in r.curves if c.metric in self.metrics))
                 for r in results
             ]
+        study = Study.of(results)
         if not self.rows:
-            return list(results)
+            return study
         called = labels.names(results)
-        printed = {
-            id: text
-            for group in groups.groups(results)
-            for id, text in labels.names(group.results).items()
-        }
+        in_tables = {id: label for group in study.groups for id, label in group.labels.items()}
         chosen: dict[str, Result] = {}
         for label, name in self.rows:
-            exact = [result for result in results if called[result.id] == label]
-            labelled = exact or [r for r in results if label in (printed.get(r.id), r.label)]
-            if not labelled:
-                known = sorted({*printed.values()})
+            exact = [run for run in results if called[run.id] == label]
+            matching = exact or [r for r in results if label in (in_tables.get(r.id), r.label)]
+            if not matching:
+                known = sorted({*in_tables.values()})
                 raise ValueError(
                     f"no model is called {label!r}{nearest(label, known, 3)} "
                     f"Known: {'; '.join(known)}."
                 )
-            for result in labelled:
-                named = result if name == label else replace(result, label=name)
-                chosen.setdefault(result.id, named)
-        for result in results:
-            if result.id not in printed:  # an oracle: shown in reference rows alone
-                chosen.setdefault(result.id, result)
-        return list(chosen.values())
+            for run in matching:
+                chosen.setdefault(run.id, run if name == label else replace(run, label=name))
+        for run in results:
+            if run.id not in in_tables:  # an oracle: shown in reference rows alone
+                chosen.setdefault(run.id, run)
+        return study.part([*chosen.values()])
 
-    def tables(self, tables: Sequence[Table], results: Sequence[Result]) -> list[Table]:
-        """The tables of the chosen metrics, with the rows of each block in the order of `results`.
-        ValueError, with the nearest metrics, for a metric that no table has.
+    def tables(self, tables: Sequence[Table], study: Study) -> list[Table]:
+        """The tables of the chosen metrics, with the rows of each block in the order of the study's
+        runs. ValueError, with the nearest metrics, for a metric that no table has.
         """
-        known = list(dict.fromkeys(table.metric for table in tables))
+        known = list(dict.fromkeys(table.metric.name for table in tables))
         for metric in self.metrics:
             if metric not in known:
                 raise ValueError(
                     f"no table has the metric {metric!r}{nearest(metric, known, 3)} "
                     f"Known: {', '.join(known)}."
                 )
-        chosen = [table for metric in self.metrics for table in tables if table.metric == metric]
-        return [self._ordered(table, results) for table in (chosen if self.metrics else tables)]
-
-    def _ordered(self, table: Table, results: Sequence[Result]) -> Table:
+        shown = [t for metric in self.metrics for t in tables if t.metric.name == metric]
+        shown = shown if self.metrics else list(tables)
         if not self.rows:
-            return table
-        place = {result.id: i for i, result in enumerate(results)}
-        blocks = [name for name, _ in table.blocks]
-        last = len(place)  # rows without a model
-        rows = sorted(
-            table.rows, key=lambda row: (blocks.index(row.block), place.get(row.run, last))
-        )
-        return replace(table, rows=tuple(rows))
+            return shown
+        place = {id: i for i, id in enumerate(study.runs)}
+        found = []
+        for table in shown:
+            blocks = [name for name, _ in table.blocks]
+            rows = sorted(
+                table.rows,
+                key=lambda row, blocks=blocks: (
+                    blocks.index(row.block),
+                    place.get(row.run, len(place)),
+                ),
+            )
+            found.append(replace(table, rows=tuple(rows)))
+        return found
 
     def sheets(self, sheets: Iterable[Sheet]) -> list[Sheet]:
         """The sheets of scores with the chosen columns, and with notes if these are wanted."""
-        return [self.noted(sheet.only(self.columns)) for sheet in sheets]
+        return self.noted(sheet.only(self.columns) for sheet in sheets)
 
-    def noted(self, sheet: Sheet) -> Sheet:
-        """The sheet, without its notes if these are not wanted."""
-        return sheet if self.notes else replace(sheet, notes=())
+    def noted(self, sheets: Iterable[Sheet]) -> list[Sheet]:
+        """The sheets, without their notes if these are not wanted."""
+        return [sheet if self.notes else replace(sheet, notes=()) for sheet in sheets]

@@ -28,7 +28,7 @@ LINE = 84  # characters of a row that fit a line of LaTeX at a readable size
 GAP = 2  # terminal: characters between columns
 NARROW, WIDE = 80, 120  # terminal: least width of notes, width of general ones
 PIECE = re.compile(r"[^\s+,]*[+,]*\s*")  # of a label, after which a line of it may end
-FIRST = "What is doubtful"  # the question whose notes a terminal with few lines prints first
+FIRST = "Caution"  # the question whose notes a terminal with few lines prints first
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}

@@ -1,18 +1,19 @@
-"""Builders of sheets: of scores, of differences from a baseline, and of the overview."""
+"""Tables as sheets: of scores, of differences from a baseline and of two studies."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
-from pe_jax.report.baseline import Against, Versus
-from pe_jax.report.cells import Cell, Table, TableRow, described
-from pe_jax.report.overview import Overview, SameOrder
-from pe_jax.report.sheet import Note, Printed, Sheet, number
-from pe_jax.report.stats import critical
-from pe_jax.report.words import count, each, plusminus
+from pe_jax.report import notes
+from pe_jax.report.differences import Comparison, Difference, Match, Versus
+from pe_jax.report.groups import conditions
+from pe_jax.report.sheet import FIRST, Note, Printed, Sheet, number
+from pe_jax.report.table import Cell, Table, TableRow
+from pe_jax.report.words import capital, each, plusminus
 
 
 def printed(cell: Cell, sign: str = "") -> Printed:
@@ -44,9 +45,9 @@ def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
     """
     found, numbers = [], Counter[str]()
     for table in tables:
-        numbers[table.metric] += 1
-        again = f"-{numbers[table.metric]}" if numbers[table.metric] > 1 else ""
-        found.append(_extrapolation(table, f"tab:{table.metric}{again}"))
+        numbers[table.metric.name] += 1
+        again = f"-{numbers[table.metric.name]}" if numbers[table.metric.name] > 1 else ""
+        found.append(_extrapolation(table, f"tab:{table.metric.name}{again}"))
     return found
 
 
@@ -56,7 +57,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     seeds = any(row.solved is not None for row in table.rows)
     told = ["gain", "effective length"]
     if samples:
-        told = [f"mean beyond {table.train_length}", described(table.metric).reach]
+        told = [f"mean beyond {table.train_length}", table.metric.reach]
     told += [f"seeds that solve {table.train_length}"] * seeds
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
     columns = ["encoding", *lengths(table), *told, *["parameters"] * counted, cost]
@@ -66,7 +67,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
         tuple(
             (name, tuple(_row(row, counted, seeds) for row in rows)) for name, rows in table.blocks
         ),
-        table.notes,
+        (*notes.facts(table), *table.notes, *notes.glossary(table)),
         tuple(_numbers(table, row) for row in table.rows),
         caption=_caption(table),
         label=label,
@@ -98,7 +99,7 @@ def _caption(table: Table) -> str:
     over = f": mean over {each(of, table.replicate)}{spread}" if of and max(of) > 1 else ""
     unit = "" if table.tokens else " tokens"
     heading = f" ({table.heading})" if table.heading else ""
-    metric = described(table.metric).title
+    metric = table.metric.title
     return (
         f"{metric}, of models trained at {table.train_length}{unit}, by evaluation "
         f"length{heading}{over}."
@@ -108,8 +109,8 @@ def _caption(table: Table) -> str:
 def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
     """A row of the CSV: mean_E, half_E and n_E for a length E."""
     found: dict[str, Any] = {
-        "metric": table.metric,
-        **{condition.name: condition.value for condition in table.apart},
+        "metric": table.metric.name,
+        **{condition.name: condition.value for condition in table.group.apart},
         "encoding": row.label,
         "run": row.run,
         "way": str(row.way),
@@ -134,13 +135,14 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
         "encoding_parameters": row.parameters,
         "ms_per_step": row.ms_per_step,
         **({} if row.seconds is None else {"seconds": row.seconds}),
-        "not_computed": _reasons(row.cells),
+        "not_computed": reasons(row.cells),
     }
 
 
 def differences(versus: Versus) -> Sheet:
     """Models minus the baseline; in the CSV p is adjusted by Holm's method."""
-    table = versus.table
+    table, sign = versus.table, versus.table.metric.sign
+    terms = [*notes.DIFFERENCES][: 4 if versus.margin is not None else 3]
     return Sheet(
         versus.title,
         ("encoding", *lengths(table)),
@@ -150,150 +152,125 @@ def differences(versus: Versus) -> Sheet:
                 tuple(
                     (
                         Printed(row.label, row.label, run=row.run),
-                        *(_difference(cell, versus.margin) for cell in cells),
+                        *(_difference(one, sign, versus.margin) for one in differences),
                     )
-                    for row, cells in versus.rows
+                    for row, differences in versus.rows
                 ),
             ),
         ),
-        (difference_note(versus),),
+        notes.terms(notes.DIFFERENCES, terms, table.replicate),
         tuple(
             {
-                "metric": table.metric,
-                **{condition.name: condition.value for condition in table.apart},
+                "metric": table.metric.name,
+                **{condition.name: condition.value for condition in table.group.apart},
                 "baseline": versus.baseline,
                 "encoding": row.label,
                 "run": row.run,
                 "length": length,
-                "difference": cell.change.mean,
-                "half": cell.change.half,
-                "n": cell.change.n,
-                "p": cell.p,
-                "verdict": cell.verdict,
+                "difference": one.change.mean,
+                "half": one.change.half,
+                "n": one.change.n,
+                "p": one.p,
+                "verdict": one.verdict(sign),
                 "margin": versus.margin,
-                "p_within": cell.p_within,
+                "p_within": one.p_within,
             }
-            for row, cells in versus.rows
-            for length, cell in zip(table.lengths, cells, strict=True)
+            for row, differences in versus.rows
+            for length, one in zip(table.lengths, differences, strict=True)
         ),
         spare=tuple(_between(table)),
         left=True,
     )
 
 
-def _difference(cell: Against, margin: float | None) -> Printed:
-    """As in "−0.120 ± 0.010 better", "+0.002 ± 0.001 equivalent within 0.01", "equal", or the
-    number alone.
-    """
-    change = cell.change
-    if cell.verdict == "equal":
-        return Printed("equal", change.mean)
-    told = [cell.verdict] if cell.verdict in ("better", "worse") else []
-    if cell.equivalent:
-        told.append(f"equivalent within {margin:g}")
-    parts = plusminus(change.mean, change.half, sign="+"), ", ".join(told)
-    return Printed(" ".join(filter(None, parts)), change.mean)
+def _difference(one: Difference, sign: int, margin: float | None) -> Printed:
+    # As in "−0.120 ± 0.010 better", "+0.002 ± 0.001 equivalent within 0.01", "equal".
+    verdict = one.verdict(sign)
+    if verdict == "equal":
+        return Printed("equal", one.change.mean)
+    said = [verdict] if verdict in ("better", "worse") else []
+    if one.equivalent:
+        said.append(f"equivalent within {margin:g}")
+    parts = plusminus(one.change.mean, one.change.half, sign="+"), ", ".join(said)
+    return Printed(" ".join(filter(None, parts)), one.change.mean)
 
 
-def difference_note(versus: Versus) -> Note:
-    """How to read the differences."""
-    metric = described(versus.table.metric)
-    shared = [cell.change.n for _, cells in versus.rows for cell in cells]
-    solve = any(not row.compared for row in versus.table.rows)
-    why = f", or one of them does not solve {versus.table.train_length}" if solve else ""
-    of, row = versus.table.replicate, "row" if versus.table.of_swaps else "model"
-    side = "below" if metric.better == "lower" else "above"
-    missing = f" n/a: the two share no {of} with a value there{why}." if 0 in shared else ""
-    if max(shared) < 2:
-        few = f"one shared {of} allows no tests" if max(shared) else f"they share no {of}"
-        text = f"Each {row} minus {versus.baseline}; {few}.{missing}"
-    else:
-        half, test, stricter = "", "McNemar's exact test", ""
-        if not versus.answers:
-            half, test = ", ± half of the 95 % interval by Student's t", "a paired t test"
-            stricter = "; that is stricter than an interval without 0"
-        text = (
-            f"Each {row} minus {versus.baseline}, paired over {of}s{half}: {side} 0 the {row} is "
-            f"better. Better and worse are said where {test} tells it from {versus.baseline} at "
-            f"5 %, two-sided, corrected by Holm's method for the {count(len(versus.rows), row)} of "
-            f"a column{stricter}. Equal: the same values to the bit.{_equivalent(versus)}{missing}"
-        )
-    return Note("How to read the differences", text, general=True)
-
-
-def _equivalent(versus: Versus) -> str:
-    """What the margin of a comparison is, and how it is tested."""
-    if versus.margin is None:
-        return ""
-    tests = "two one-sided paired t tests"
-    if versus.answers:
-        tests = "exact tests of the share of questions that are answered differently"
-    return (
-        f" Equivalent within {versus.margin:g}: {tests} at 5 %, corrected in the same way, show "
-        "that the mean difference lies within this margin."
-    )
-
-
-def overview(found: Overview) -> Sheet:
-    """Encodings against groups of results."""
-    columns = ["\n".join(column.lines) for column in found.columns]
-    rows = [
-        (
-            Printed(label, label),
-            *(
-                printed(cell, "+" if column.difference else "")
-                for column, cell in zip(found.columns, cells, strict=True)
-            ),
-        )
-        for label, cells in found.rows
-    ]
-    return Sheet(
-        "Overview",
-        ("encoding", *columns),
-        (("", tuple(rows)),),
-        found.notes,
-        tuple(
-            {"encoding": label}
-            | {
-                f"{column.title}, {name}": value
-                for column, cell in zip(found.columns, cells, strict=True)
-                for name, value in (("mean", cell.mean), ("half", cell.half), ("n", cell.n))
-            }
-            | {"not_computed": _reasons(cells)}
-            for label, cells in found.rows
-        ),
-        label="tab:overview",
-    )
-
-
-def orders(found: Sequence[SameOrder]) -> Sheet:
-    """Whether the order of the encodings in one group of results is that of another."""
-    multiples = tuple(dict.fromkeys(at for one in found for at in one.rho))
-    absent = Cell(reason="not a length of both")
-    rows = tuple(
-        (
-            Printed(groups := f"{one.first}; {one.second}", groups),
-            number(one.n),
-            printed(Cell(critical(one.n))),
-            *(printed(Cell(one.rho[at]) if at in one.rho else absent) for at in multiples),
-        )
-        for one in found
-    )
-    how = (
-        "Spearman's rho between the means of the encodings that both groups have, at the same "
-        "multiple of their training lengths: 1 is the same order. From the critical value on it is "
-        "significant, one-sided at 5 %: one of 20 random orders reaches it."
-    )
-    titles = "groups", "n", "5 % critical", *multiples
-    note = Note("How to read the agreement", how)
-    numbers = tuple(
-        {"first": one.first, "second": one.second, "n": one.n, "critical": critical(one.n)}
-        | {f"rho_{at}": one.rho.get(at) for at in multiples}
-        for one in found
-    )
-    return Sheet("Order of the encodings in two groups", titles, (("", rows),), (note,), numbers)
-
-
-def _reasons(cells: Sequence[Cell]) -> str:
+def reasons(cells: Sequence[Cell]) -> str:
     """Why values are missing."""
     return "; ".join(dict.fromkeys(cell.reason for cell in cells if cell.reason))
+
+
+# Two studies
+
+
+def comparison(found: Comparison, a: str, b: str) -> list[Sheet]:
+    """A table for each metric of the folders `a` and `b`: the values, and B - A."""
+    by_metric = groupby(found.matches, lambda match: match.metric.name)
+    facts = [Note("Studies", f"A: {a}, B: {b}.", True), *_facts(found)]
+    return [_comparison([*matches], facts) for _, matches in by_metric]
+
+
+def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
+    metric, kinds = matches[0].metric, {str(r.kind) for m in matches for r in m.cell_a.values}
+    blocks = tuple((name, tuple(map(_row_of_both, own))) for name, own in groupby(matches, _name))
+    better = Counter(match.better or match.difference.verdict(1) for match in matches)
+    sides = {"B": "better in B", "A": "better in A", "": "without a test"}
+    counted = ", ".join(f"{better[key]} {sides.get(key, key)}" for key in better)
+    terms = notes.terms(notes.COMPARISON, notes.COMPARISON, " or ".join(sorted(kinds)))
+    return Sheet(
+        metric.title,
+        ("run", "length", "A", "B", "B − A", "better"),
+        blocks,
+        (Note("Differences", f"{capital(metric.words)}: {counted}.", True), *facts, *terms),
+        tuple(map(_numbers_of_both, matches)),
+    )
+
+
+def _name(match: Match) -> str:
+    return match.name
+
+
+def _row_of_both(match: Match) -> tuple[Printed, ...]:
+    a, b, change = match.cell_a, match.cell_b, match.difference.change
+    return (
+        Printed(match.name, match.name),
+        Printed(str(match.length), match.length),
+        Printed(plusminus(a.mean, a.half, digits=3), a.mean, a.reason),
+        Printed(plusminus(b.mean, b.half, digits=3), b.mean, b.reason),
+        Printed(plusminus(change.mean, change.half, sign="+"), change.mean),
+        Printed(match.better),
+    )
+
+
+def _numbers_of_both(match: Match) -> dict[str, Any]:
+    sides = {"a": match.cell_a, "b": match.cell_b}
+    change = match.difference.change
+    return {
+        "metric": match.metric.name,
+        "run": match.label,
+        "run_a": match.a.id,
+        "run_b": match.b.id,
+        "way": str(match.way),
+        "length": match.length,
+        **{
+            f"{part}_{side}": getattr(cell, part)
+            for side, cell in sides.items()
+            for part in ("mean", "half", "n", "reason")
+        },
+        "difference": change.mean,
+        "difference_half": change.half,
+        "difference_n": change.n,
+        "interval": "paired" if match.paired else "welch",
+        "better": match.better,
+    }
+
+
+def _facts(found: Comparison) -> list[Note]:
+    changes = found.changes or ("none of config, text, commit, versions and device",)
+    facts = [Note("Changed", f"{capital(change)}.", True) for change in changes]
+    for side, only in (("A", found.only_a), ("B", found.only_b)):
+        facts += [Note(f"Only in {side}", f"{', '.join(only)}.", True)] if only else []
+    runs = [run for match in found.matches for run in (match.a, match.b)]
+    if all(conditions(run)["eval.split"] == "valid" for run in runs):
+        facts.append(Note(FIRST, "Validation text was scored.", True))
+    return facts

@@ -222,7 +222,7 @@ def welch(a: Sequence[float], b: Sequence[float]) -> tuple[Interval, float]:
 
     test = stats.ttest_ind(a, b, equal_var=False)
     low, high = test.confidence_interval(0.95)
-    return Interval(mean, float(high - low) / 2, n), float(test.pvalue)
+    return Interval(mean, float(high - low) / 2, n), float(test[1])
 
 
 def effective_length(

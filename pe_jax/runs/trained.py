@@ -95,7 +95,7 @@ class Trained(TextModel):
         `pe_jax.execute`. ValueError or Refused unless the run has finished, Interrupted after
         Ctrl-C.
         """
-        from pe_jax.report.study import frame_of
+        from pe_jax.report.frame import frame_of
 
         seeds = (self.seed,)
         with RunBar(self.name, seeds, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import tokenizers
 from commands import Lab, result, rewrite, run_of, the_run, tiny
-from studies import table_of
+from studies import facts_of, table_of, tables_of
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
@@ -32,7 +32,6 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import TextMetric
 from pe_jax.metrics import METRICS
 from pe_jax.model.config import LmConfig
-from pe_jax.report import notes, tables
 from pe_jax.specs.parse import make
 from pe_jax.storage import records
 from pe_jax.training.config import TrainConfig
@@ -595,22 +594,17 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
 
 def test_what_is_said_of_a_run_names_its_tokens(run):
     found = records.decode(record.Result, result(run))
-    table = table_of([found])
     size = found.target_bytes["same_targets"][16]
-    assert f"256 tokens ({size:,} bytes) are scored at each length." in table.notes[0]
-    assert "Trained on windows of 16 tokens (bpe:300) of files:" in notes.setting(
-        [found], "same_targets"
-    )
-    assert [row.label for row in table.rows] == ["rope", "rope, window 16", "rope, cropped to 16"]
+    assert f"256 tokens ({size:,} bytes) are scored at each length." in facts_of([found])
+    assert "Windows of 16 tokens (bpe:300) of files:" in facts_of([found])
+    labels = [row.label for row in table_of([found]).rows]
+    assert labels == ["rope", "rope, window 16", "rope, cropped to 16"]
     sizes = {m: dict.fromkeys(s, 256) for m, s in found.target_bytes.items()}
     plain = dataclasses.replace(
         found, id="rope-0", target_bytes=sizes, tokenizer=record.Vocabulary()
     )
-    told = table_of([plain]).notes
-    assert "256 tokens are scored at each length." in told[0]
-    assert "Trained on windows of 16 tokens of files:" in told[1]
-    apart = tables.grouped([found, plain])
+    assert "256 tokens are scored at each length." in facts_of([plain])
+    assert "Windows of 16 tokens of files:" in facts_of([plain])
+    apart = tables_of([found, plain], "same_targets")
     assert apart[0].heading == "tokenizer bytes"
     assert apart[1].heading.startswith("tokenizer bpe:300 (SHA-256 ")
-    assert f"256 tokens ({size:,} bytes) are scored" in apart[1].notes[0]
-    assert "tokens (bpe:300) of" in apart[1].notes[1]

@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 from scored import rows, scored
-from studies import table_of
+from studies import table_of, tables_of
 
 from pe_jax.record import Way
-from pe_jax.report import overview, stats, tables
+from pe_jax.report import overview, stats
+from pe_jax.report.study import Study
+from pe_jax.report.table import tables
 
 
 def model(label, base, noise=0.001, seeds=3):
@@ -18,10 +20,6 @@ def model(label, base, noise=0.001, seeds=3):
 
 def bold(table):
     return {row.label: [cell.best for cell in row.cells] for row in table.rows if not row.method}
-
-
-def note(table, question):
-    return " ".join(note for note in table.notes if note.question == question)
 
 
 def test_a_third_of_the_rows_may_be_bold_and_no_more():
@@ -36,15 +34,12 @@ def test_a_third_of_the_rows_may_be_bold_and_no_more():
 def test_a_column_of_models_that_no_test_tells_apart_has_no_bold():
     apart = table_of([model(f"e{i}", 2.0 + i) for i in range(4)])
     assert bold(apart) == {"e0": [True] * 2} | {f"e{i}": [False] * 2 for i in (1, 2, 3)}
-    assert not note(apart, "What is not bold")
     alike = table_of([model(f"e{i}", 2.0 + i / 9, noise=1.0) for i in range(4)])
     assert not any(any(marks) for marks in bold(alike).values())
-    assert "at 64 and 128" in note(alike, "What is not bold")
 
 
 def test_the_only_model_of_a_study_is_not_bold():
-    (table,) = tables.study([model("rope", 2.0)])
-    assert bold(table) == {"rope": [False, False]} and not note(table, "What is not bold")
+    assert bold(table_of([model("rope", 2.0)])) == {"rope": [False, False]}
 
 
 def test_models_without_a_value_do_not_make_the_others_bold():
@@ -60,10 +55,9 @@ def test_in_an_overview_a_model_is_not_held_against_its_swaps():
         return scored("rope", [{64: 2.0, 128: 2.0}] * 3, length=length, more=sum(swaps, ()))
 
     results = [study(64), study(128)]
-    reported = tables.study(results)
-    assert [marks[1] for marks in bold(reported[0]).values()] == [True, False, False]
-    ((_, cells),) = overview.overview(results, reported).rows
-    assert not any(cell.best for cell in cells)
+    assert [marks[1] for marks in bold(tables_of(results)[0]).values()] == [True, False, False]
+    found = overview.overview(Study.of(results), tables(Study.of(results)))
+    assert not any(column.cell("rope").best for column in found.columns)
 
 
 ANSWERS = dict(metric="passkey", kind="sample")
@@ -75,20 +69,10 @@ def test_answers_to_the_same_questions_are_told_apart_by_mcnemars_test_alone():
     wrong = [{64: 100.0, 128: 0.0}] * 4
     right = rows([{64: 100.0, 128: 100.0}] * 4, way=way, **ANSWERS)
     table = table_of([scored("rope", wrong, more=right, **ANSWERS)], "passkey")
-    assert any("McNemar's exact test" in said for said in table.notes)
     assert [[cell.best for cell in row.cells] for row in table.rows if row.candidate] == [
         [False, False],
         [False, False],
     ]
-
-
-def test_graded_answers_are_said_to_be_told_apart_by_the_t_test_that_is_made():
-    graded = [{64: 100.0, 128: 40.0}, {64: 90.0, 128: 60.0}]
-    more = rows([{64: 100.0, 128: 80.0}] * 2, way=Way(swap="yarn"), **ANSWERS)
-    said = " ".join(
-        map(str, table_of([scored("rope", graded, more=more, **ANSWERS)], "passkey").notes)
-    )
-    assert "paired t test over samples" in said and "McNemar" not in said
 
 
 def test_a_value_that_is_not_finite_ends_the_effective_length():
@@ -120,7 +104,3 @@ def test_fewer_than_ten_replicates_have_ranks_without_an_interval():
         assert np.isclose(first.mean, wins + (1 - wins) / 2)
         assert np.isclose(second.mean, 1 - wins + wins / 2)
         assert math.isnan(first.low) == math.isnan(second.high) == (seeds < 10)
-    ranked = table_of([model("a", 2.0), model("b", 3.0)])
-    assert "bootstrap" not in note(ranked, "How the models rank")
-    many = [model(label, 2.0, noise=1.0, seeds=12) for label in "ab"]
-    assert "bootstrap" in note(table_of(many), "How the models rank")

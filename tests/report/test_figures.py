@@ -5,6 +5,7 @@ import sys
 from dataclasses import replace
 from itertools import pairwise
 
+import figured as figures
 import numpy as np
 import pytest
 from drawn import pretrained
@@ -12,7 +13,7 @@ from matplotlib.colors import to_hex
 
 from pe_jax.encodings import ENCODINGS
 from pe_jax.record import CorpusRecord, Curve, Progress, Replica, Result, Row, Training, Tried, Way
-from pe_jax.report import figures, plane, style
+from pe_jax.report import plane, style
 from pe_jax.report.style import COMMON, looks
 
 SEVEN = ("alibi", "learned", "nope", "rope", "sinusoidal", "t5", "transformer_xl")

@@ -6,11 +6,11 @@ import pytest
 from drawn import drawn as of_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from studies import make_record, table_of
+from studies import facts_of, make_record, tables_of, write
 
-from pe_jax.record import CorpusRecord, Vocabulary, Way
-from pe_jax.report import groups, labels, page, sheet, sheets, style, tables
-from pe_jax.report.baseline import versus
+from pe_jax.record import CorpusRecord, Vocabulary
+from pe_jax.report import groups, labels, page, sheet, sheets, style
+from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
 
 BPE = Vocabulary(spec="bpe:512", vocabulary=512, sha256="ab" * 32)
@@ -108,7 +108,7 @@ def test_two_results_share_a_table_if_and_only_if_nothing_of_the_list_differs(on
 
 def assert_shared(pair, shares):
     """That two results of these fields are in one table, or in one each that says why."""
-    found = tables.grouped([drawn("rope", pair[0]), drawn("t5", pair[1])])
+    found = tables_of([drawn("rope", pair[0]), drawn("t5", pair[1])], "same_targets")
     models = sorted(sum(row.trained for row in table.rows) for table in found)
     assert models == ([2] if shares else [1, 1])
     assert len({table.title for table in found}) == len(found)
@@ -117,18 +117,13 @@ def assert_shared(pair, shares):
 
 
 @given(PAIRS)
-def test_no_bold_cell_rank_or_summary_spans_what_differs(pair):
+def test_no_bold_cell_or_rank_spans_what_differs(pair):
     results = [drawn("rope", pair[0]), drawn("t5", pair[1])]
     if meaning(pair[0]) == meaning(pair[1]):
         return
-    for table in tables.grouped(results):
+    for table in tables_of(results, "same_targets"):
         (row,) = (row for row in table.rows if row.trained)
         assert not any(cell.best for cell in row.cells) and row.rank is None
-        other = {"rope": "t5", "t5": "rope"}[results[[r.id for r in results].index(row.run)].label]
-        said = page.summary(table)
-        assert f": {row.label} (" in said and f": {other} (" not in said
-        assert "1 encoding trained" in said
-        assert not any("reciprocal rank" in note for note in table.notes)
 
 
 @given(st.lists(FIELDS, min_size=2, max_size=5))
@@ -137,12 +132,12 @@ def test_groups_are_a_partition_by_what_the_fields_mean(several):
     meant = {
         r.id: tuple(map(str, meaning(f).values())) for r, f in zip(results, several, strict=True)
     }
-    found = groups.groups(results)
-    assert sorted(r.id for group in found for r in group.results) == sorted(meant)
-    assert all(len({meant[r.id] for r in group.results}) == 1 for group in found)
+    found = groups.comparable(results)
+    assert sorted(r.id for group in found for r in group.runs) == sorted(meant)
+    assert all(len({meant[r.id] for r in group.runs}) == 1 for group in found)
     assert len(found) == len(set(meant.values()))
     assert len(set(labels.names(results).values())) == len(results)
-    reversed_ = groups.groups(reversed(results))
+    reversed_ = groups.comparable(results[::-1])
     assert [group.apart for group in reversed_] == [group.apart for group in found]
 
 
@@ -150,9 +145,9 @@ def test_a_field_of_the_model_that_is_off_is_as_one_that_an_older_record_lacks()
     older, newer = changed("rope"), changed("t5")
     off = newer.config["lm"] | {"gated": False, "kv_heads": None, "biases": ""}
     newer = replace(newer, config=newer.config | {"lm": off})
-    assert len(tables.grouped([older, newer])) == 1
+    assert len(tables_of([older, newer], "same_targets")) == 1
     on = replace(newer, config=newer.config | {"lm": off | {"gated": True}})
-    assert len(tables.grouped([older, on])) == 2
+    assert len(tables_of([older, on], "same_targets")) == 2
 
 
 def changed(label, **parts):
@@ -173,9 +168,10 @@ def test_a_heading_says_in_words_what_differs():
         ({"layers": 1}, "1 layer"),
         ({"targets": 4096}, "4,096 targets"),
     ):
-        headings = [t.heading for t in tables.grouped([changed("rope"), changed("t5", **parts)])]
+        both = [changed("rope"), changed("t5", **parts)]
+        headings = [table.heading for table in tables_of(both, "same_targets")]
         assert words in headings and len(headings) == 2
-    other = tables.grouped([changed("rope"), changed("t5", last=16)])
+    other = tables_of([changed("rope"), changed("t5", last=16)], "same_targets")
     assert "the last L/2 tokens of a window scored" in [table.heading for table in other]
 
 
@@ -183,12 +179,12 @@ def test_shorter_training_comes_first_whatever_the_order_of_the_results():
     results = [changed("rope", steps=n) for n in (1400, 350, 700)]
     results = [replace(r, id=f"rope-{i:08d}") for i, r in enumerate(results)]
     wanted = ["350 steps", "700 steps", "1,400 steps"]
-    assert [table.heading for table in tables.grouped(results)] == wanted
+    assert [table.heading for table in tables_of(results, "same_targets")] == wanted
     assert set(labels.names(results).values()) == {f"rope, {steps}" for steps in wanted}
 
 
 def test_formats_tell_the_tables_of_a_metric_apart():
-    found = tables.grouped([changed("rope"), changed("t5", steps=700)])
+    found = tables_of([changed("rope"), changed("t5", steps=700)], "same_targets")
     assert "### Bits per byte, same targets (lower is better): 350 steps\n" in (
         sheet.markdown(sheets.extrapolation(found))
     )
@@ -202,11 +198,10 @@ def test_formats_tell_the_tables_of_a_metric_apart():
 def test_each_table_of_the_first_metric_has_figures_of_its_own_models(tmp_path, unsaved):
     labels = (("rope", 350), ("t5", 350), ("rope", 700), ("alibi", 700))
     results = [replace(changed(n, steps=steps), id=f"{n}-{steps}") for n, steps in labels]
-    written = {path.name for path in page.write(results, tmp_path / "study", baseline="t5")}
+    written = {path.name for path in write(results, tmp_path / "study", baseline="t5")}
     kinds = ("curves", "positions")
     assert {f"{kind}{end}.png" for kind in kinds for end in ("", "-2")} <= written
-    reported = tables.study(results)
-    found = page.drawn(results, reported, versus(results, reported, "t5"), width=5.5)
+    found = page.drawn(Report.of(results, baseline="t5"), width=5.5)
     assert [one.name for one in found] == [f"{kind}{end}" for end in ("", "-2") for kind in kinds]
     assert [one.caption.endswith(" 700 steps.") for one in found] == [False] * 2 + [True] * 2
     drawn = [{name for name, _ in style.hits(one.figure)} for one in found]
@@ -225,69 +220,22 @@ def test_rows_are_chosen_by_what_their_tables_call_them():
         replace(changed("rope", steps=steps, rate=rate), id=f"rope-{steps}-{rate}")
         for steps, rate in rates
     ]
-    assert Selection.of(["rope, train.rate 0.003"]).results(results) == results[1:2]
-    assert Selection.of(["rope, 700 steps"]).results(results) == results[2:]
-    chosen = Selection.of(["rope, 700 steps", "rope"])
-    assert chosen.results(results) == [results[2], *results[:2]]
-    ordered = chosen.tables(tables.grouped(results), chosen.results(results))
+    for rows, shown in (
+        (["rope, train.rate 0.003"], results[1:2]),
+        (["rope, 700 steps"], results[2:]),
+        (["rope, 700 steps", "rope"], [results[2], *results[:2]]),
+    ):
+        choice = Selection.of(rows)
+        study = choice.study(results)
+        assert [*study.runs.values()] == shown
+    ordered = choice.tables(tables_of(results, "same_targets"), study)
     assert [row.run for table in ordered for row in table.rows if row.trained] == [
         r.id for r in results
     ]
 
 
-def test_another_text_than_that_of_training_is_told_once():
-    same, other = changed("rope"), changed("t5", scored="c" * 64)
-    said = "is not the one that the models were trained on."
-    (alone,) = tables.grouped([other])
-    assert f"The scored text, other, {said}" in alone.notes[0]
-    both = tables.grouped([same, other])
-    assert [said in table.notes[0] for table in both] == [bool("other" in t.heading) for t in both]
-    told = next(table for table in both if "other (SHA-256 cccccccccccc)" in table.heading)
-    assert f"The scored text {said}" in told.notes[0]
-    assert "cccccccccccc" not in " ".join(told.notes)
-
-
-@pytest.mark.parametrize(
-    "seeds, said", [((3, 3), "(3 seeds each)"), ((3, 2), "(2 to 3 seeds each)")]
-)
-def test_the_summary_tells_how_many_seeds_there_are(seeds, said):
-    results = [
-        make_record(label, [2.5] * 5, seeds=tuple(range(n)))
-        for label, n in zip(("rope", "t5"), seeds, strict=True)
-    ]
-    table = table_of(results)
-    assert said in page.summary(table)
-    assert said.strip("()").removesuffix(" each") + ", ±" in table.notes[1]
-
-
-def test_the_summary_of_a_single_model_compares_its_swaps():
-    far = dict.fromkeys(("", "pi", "rerope"), 0.0) | {"pi": 1.0, "rerope": -0.5}
-    model = make_record("rope", [2.0, 2.5, 3.0, 3.0, 3.0], window=False)
-    rows = tuple(
-        replace(row, way=Way(swap=swap), value=row.value + by * (row.length > 64))
-        for row in model.rows
-        for swap, by in far.items()
-    )
-    said = page.summary(table_of([replace(model, rows=rows)]))
-    assert said.startswith(
-        "rope, trained at 64 tokens (3 seeds), evaluated at up to 1024 tokens, as it is and with "
-        "2 swaps. Lowest bits per byte at 1024: rerope ("
-    )
-    assert ", then rope (" in said and ", then pi (" in said
-
-
-def test_of_equal_models_none_is_called_the_best():
-    results = [
-        make_record(label, [2.5 + first, 2.5, 2.5, 2.5, 2.5])
-        for label, first in (("rope", 0.0), ("t5", 0.5))
-    ]
-    table = table_of(results)
-    assert "All round to the same bits per byte at 1024: 2.51." in page.summary(table)
-    assert "How the models rank" not in sheet.by_question(table.notes)
-    better = make_record("alibi", [2.5, 2.4, 2.4, 2.4, 2.4])
-    table = table_of([*results, better])
-    assert "Lowest bits per byte at 1024: alibi (" in page.summary(table)
-    assert "How the models rank" in sheet.by_question(table.notes)
+def test_another_text_than_that_of_training_is_named():
+    assert "other, is not the text of training" in facts_of([changed("t5", scored="c" * 64)])
 
 
 def test_models_of_a_loss_of_all_tokens_are_ranked_apart():
@@ -296,10 +244,9 @@ def test_models_of_a_loss_of_all_tokens_are_ranked_apart():
     trained = {loss: rope.config["train"] | {"loss": loss} for loss in ("scored", "all")}
     alibi = replace(alibi, config=alibi.config | {"train": trained["scored"]})
     t5 = replace(t5, config=t5.config | {"train": trained["all"]})
-    of_all, of_scored = tables.grouped([rope, alibi, t5], "accuracy")
+    of_all, of_scored = tables_of([rope, alibi, t5], "accuracy")
     assert (of_all.heading, of_scored.heading) == (
         "a loss of all tokens",
         "a loss of scored tokens",
     )
     assert {row.label for row in of_scored.rows if row.trained} == {"rope", "alibi"}
-    assert any("with a loss of all tokens; 3 seeds" in note for note in of_all.notes)

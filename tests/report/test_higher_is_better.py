@@ -6,15 +6,16 @@
 import csv
 import dataclasses
 import io
-import math
 
+import figured as figures
 import numpy as np
 import pytest
-from studies import make_record, table_of
+from studies import html_of, make_record, sheet_of, table_of, write
 
 from pe_jax.metrics import METRICS
 from pe_jax.record import Result
-from pe_jax.report import compare, figures, page, sheet, sheets, study
+from pe_jax.report import differences, frame, sheet, sheets
+from pe_jax.report.study import Study
 
 PROBABILITY = dataclasses.replace(
     METRICS["same_targets"],
@@ -90,24 +91,19 @@ def test_gain_and_effective_length_have_the_worse_side_below(table):
 
 def test_the_sentences_say_which_way_is_better(results, table):
     assert table.title == "Probability, probability (higher is better)"
-    assert table.notes[0].startswith(PROBABILITY.sentence)
-    assert "positive means that the longer context helps" in " ".join(table.notes)
-    assert "Bold: the highest mean of a column" in " ".join(table.notes)
-    html = page.page(results, [table], "study")
-    assert "Highest probability at 1024: alibi (0.60 ± 0.00), then nope" in html
-    assert "better: alibi; worse: nope and rope." in html
-    assert "at every longer length: alibi and nope." in html
-    text = sheet.markdown(sheets.extrapolation([table]))
+    printed = sheet_of(results, "probability")
+    assert printed.notes[0].startswith(PROBABILITY.sentence)
+    text = sheet.markdown([printed])
     assert "**0.60 ± 0.00**" in text and "### Probability" in text
-    first, *_ = csv.DictReader(io.StringIO(sheet.csv(sheets.extrapolation([table]))))
+    first, *_ = csv.DictReader(io.StringIO(sheet.csv([printed])))
     assert (first["encoding"], first["effective_length"]) == ("alibi", "1024")
 
 
 def test_the_figures_name_the_unit_and_have_the_highest_row_on_top(tmp_path, results):
-    page.write(results, tmp_path / "study")
+    write(results, tmp_path / "study")
     for axes in (
         figures.curves(results, "probability").axes[0],
-        study.curves(study.frame(tmp_path / "study"), "probability").axes[0],
+        frame.curves(frame.frame(tmp_path / "study"), "probability").axes[0],
     ):
         assert axes.get_ylabel() == "probability, probability\n(higher is better)"
         np.testing.assert_allclose(axes.lines[0].get_ydata(), np.add(UP, 0.001))
@@ -131,7 +127,7 @@ def test_the_figure_of_positions_is_of_the_metric_of_its_curves(results):
     results = [of_probability(result) for result in results]
     (axes,) = figures.positions(results).axes
     assert axes.get_ylabel() == "probability, minus those of alibi\n(higher is better)"
-    html = page.page(results, [table_of(results, "probability")], "study")
+    html = html_of(results)
     assert "Probability against the position in the longest window" in html
     crowd = [of_probability(scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5)) for i in range(20)]
     titles = [axes.get_title() for axes in figures.positions(crowd).axes if axes.get_visible()]
@@ -155,20 +151,8 @@ def test_values_below_zero_are_drawn_on_a_linear_axis():
 def test_a_comparison_calls_the_higher_side_better():
     a = [scored("rope", LEVEL)]
     higher = [scored("rope", [value + 0.1 for value in LEVEL])]
-    comparison = compare.compare(a, higher)
-    assert {d.better for d in comparison.differences} == {"B"}
-    assert compare.verdict(comparison, "probability").startswith(
-        "probability: 5 differences, 5 better in B, 0 better in A"
-    )
-    assert any("Above 0, B is better." in note for note in compare.notes(comparison))
-    (first, *_) = compare.sheets(comparison, "a", "b")
+    comparison = differences.compare(Study.of(a), Study.of(higher))
+    assert {match.better for match in comparison.matches} == {"B"}
+    (first, *_) = sheets.comparison(comparison, "a", "b")
+    assert first.notes[0] == "Probability: 5 better in B."
     assert "Probability, probability (higher" in first.title
-
-
-def test_a_comparison_by_metrics_of_both_kinds_says_which_sign_is_better_by_which():
-    both = make_record("rope", [2.5] * 5, window=False)
-    both = dataclasses.replace(both, rows=both.rows + scored("rope", LEVEL).rows)
-    (said,) = (n for n in compare.notes(compare.compare([both], [both])) if "±" in n)
-    words = "B is better below 0 by same targets and nonoverlapping, and above 0 by probability."
-    assert words in said
-    assert not any(math.isnan(d.change.half) for d in compare.compare([both], [both]).differences)

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import many
 import pytest
+from studies import table_of
 
-from pe_jax.report import tables
+from pe_jax.report import table as tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize(("count", "shown"), [(tables.MODELS, tables.MODELS), (105, tables.SHOWN)])
 def test_of_many_models_the_best_are_shown_and_none_is_ranked(count, shown):
-    (table,) = tables.grouped([*many.results(count)])
+    table = table_of([*many.results(count)])
     trained = [row for row in table.rows if row.trained]
     assert len(trained) == count
     assert all((row.rank is None) == (shown < count) for row in trained)

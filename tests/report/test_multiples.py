@@ -3,13 +3,16 @@
 import math
 from dataclasses import replace
 
+import figured
 import numpy as np
 import pytest
 from drawn import depths, drawn
 
 from pe_jax.record import Way
-from pe_jax.report import figures, style, tables
+from pe_jax.report import figures, style
 from pe_jax.report.overview import overview
+from pe_jax.report.study import Study
+from pe_jax.report.table import tables
 
 TASKS = ("even_pairs", "odds_first", "bucket_sort", "reverse_string")
 
@@ -20,7 +23,12 @@ def study(encodings=("rope", "alibi", "t5"), tasks=TASKS, **more):
         for task in tasks
         for i, spec in enumerate(encodings)
     ]
-    return results, overview(results, tables.study(results))
+    return indexed(results)
+
+
+def indexed(results):
+    study = Study.of(results)
+    return study, overview(study, tables(study))
 
 
 def test_each_task_has_a_panel_with_its_chance_and_the_training_length():
@@ -52,9 +60,9 @@ def test_an_encoding_has_one_look_in_all_panels():
 
 
 def test_a_model_that_has_one_length_is_a_marker():
-    (one, *rest), _ = study(tasks=TASKS[:2])
+    one, *rest = study(tasks=TASKS[:2])[0].runs.values()
     results = [replace(one, rows=tuple(row for row in one.rows if row.length == 40)), *rest]
-    figure = figures.tasks(results, overview(results, tables.study(results)), 5.5)
+    figure = figures.tasks(*indexed(results), 5.5)
     marks = {len(line.get_xdata()): line.get_marker() for a in figure.axes for line in a.lines[:3]}
     assert marks.pop(1) not in ("", "None") and set(marks.values()) == {""}
 
@@ -86,7 +94,7 @@ def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp
         drawn("passkey", "alibi", 2, curves=tuple(c for c in curves if c.length < 320)),
         drawn("passkey", "t5", 2),
     ]
-    figure = figures.heat(results, 5.5)
+    figure = figured.heat(results, 5.5)
     style.save(figure, tmp_path / "depth")
     panels = [axes for axes in figure.axes if axes.get_visible() and axes.get_title()]
     assert [axes.get_title() for axes in panels] == ["rope", "alibi"]  # t5 has no curves
@@ -104,7 +112,7 @@ def test_a_heat_map_has_a_column_for_each_length_and_hatches_what_is_missing(tmp
 def test_lengths_are_named_below_the_lowest_panel_of_each_column():
     curves = depths(lambda *_: 50.0)
     results = [drawn("passkey", f"e{i}", 2, curves=curves) for i in range(6)]
-    panels = [axes for axes in figures.heat(results, 5.5).axes if axes.get_title()]
+    panels = [axes for axes in figured.heat(results, 5.5).axes if axes.get_title()]
     named = [axes.xaxis.get_tick_params()["labelbottom"] for axes in panels]
     assert named == [False, False, True, True, True, True]
 
@@ -113,13 +121,13 @@ def test_curves_of_samples_are_no_positions_of_text():
     results = [
         drawn("passkey", spec, 2, curves=depths(lambda *_: 50.0)) for spec in ("rope", "alibi")
     ]
-    assert figures.positions(results) is None and figures.against(results) is None
-    assert figures.heat([replace(one, curves=()) for one in results], 5.5) is None
+    assert figured.positions(results) is None and figured.against(results) is None
+    assert figured.heat([replace(one, curves=()) for one in results], 5.5) is None
     empty = [replace(one, curves=depths(lambda *_: None)) for one in results]
-    assert figures.heat(empty, 5.5) is None
+    assert figured.heat(empty, 5.5) is None
     swapped = [
         replace(one, curves=tuple(replace(c, way=Way(swap="window")) for c in one.curves))
         for one in results
     ]
-    assert figures.heat(swapped, 5.5) is None
-    assert math.isfinite(figures.heat(results, 5.5).get_figheight())
+    assert figured.heat(swapped, 5.5) is None
+    assert math.isfinite(figured.heat(results, 5.5).get_figheight())

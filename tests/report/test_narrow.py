@@ -8,7 +8,7 @@ from rich.console import Console
 from studies import make_records, table_of
 
 from pe_jax.report import sheet, sheets
-from pe_jax.report.baseline import versus
+from pe_jax.report.differences import versus
 
 NOTE = "A note that is longer than the table, as those of most tables are, so that it is broken."
 
@@ -43,7 +43,7 @@ def test_words_are_whole_and_what_has_no_room_is_named(width):
 
 def test_differences_keep_the_training_length_and_the_longest():
     results = make_records()
-    (found,) = versus(results, [table_of(results)], "rope")
+    (found,) = versus([table_of(results)], "rope")
     lines = printed(sheet.terminal([sheets.differences(found)]), 60)
     (head,) = (line.split() for line in lines if line.startswith("encoding "))
     assert head == ["encoding", "64", "(1x)", "1024", "(16x)"]

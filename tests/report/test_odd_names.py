@@ -6,10 +6,11 @@ import io
 import re
 
 from PIL import Image
-from studies import make_record, make_records
+from studies import make_record, make_records, write
 
 from pe_jax.record import CorpusRecord
-from pe_jax.report import baseline, compare, labels, page, sheet, sheets, tables
+from pe_jax.report import differences, labels, sheet, sheets
+from pe_jax.report.page import Report
 from pe_jax.report.words import short
 
 ODD = (
@@ -32,7 +33,7 @@ def test_markdown_reads_nothing_in_a_name():
 def test_a_report_is_whole_whatever_its_runs_are_called(tmp_path):
     results = zip(make_records(), ODD, strict=True)
     called = [dataclasses.replace(result, label=name) for result, name in results]
-    for path in page.write(called, tmp_path, []):
+    for path in write(called, tmp_path):
         if path.suffix == ".png":
             with Image.open(path) as image:
                 assert max(image.size) < 2500, path
@@ -51,22 +52,19 @@ LINKS = "![x](javascript:alert(1)) [a](http://evil) [b][c] www.evil.org"
 HTML = "files:</script><script>alert(2)</script>\n# <img src=x onerror=alert(1)>"
 
 
-def test_markdown_has_no_html_and_no_links_of_a_name_a_source_or_an_advice():
+def test_markdown_has_no_html_and_no_links_of_a_name_or_a_source():
     results = [
         dataclasses.replace(
             make_record(f"{name} {LINKS}", [2.5] * 5),
             corpus=CorpusRecord(source=HTML, hash=""),
-            advice=(f"{HTML} {LINKS}",),
         )
         for name in ("a", "b")
     ]
-    reported = tables.study(results)
-    versus = baseline.versus(results, reported)
-    compared = compare.compare(results, results)
+    report = Report.of(results)
+    compared = differences.compare(report.study, report.study)
     texts = [
-        sheet.markdown(sheets.extrapolation(reported)),
-        sheet.markdown([*map(sheets.differences, versus)]),
-        sheet.markdown(compare.sheets(compared, HTML, LINKS), HTML),
+        *(sheet.markdown(report.sheets[name]) for name in ("table", "baseline")),
+        sheet.markdown(sheets.comparison(compared, HTML, LINKS), HTML),
     ]
     for text in texts:
         assert "evil" in text and not re.search(r"(?<!\\)<(?!/?sup>)", text)

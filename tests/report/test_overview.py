@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import pytest
 from commands import Lab
-from drawn import drawn, guessed, pretrained
-from studies import make_record
+from drawn import drawn, guessed
+from studies import make_record, tables_of, write
 
-from pe_jax.report import groups, labels, page, sheet, sheets, study, tables
-from pe_jax.report.overview import overview
+from pe_jax.report import groups, labels, page, sheet, study
+from pe_jax.report import overview as overviews
+from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
+from pe_jax.report.study import Study
+from pe_jax.report.table import headlines, tables
 from pe_jax.storage.records import encode
 
 TASKS = ("odds_first", "even_pairs")
@@ -31,33 +34,33 @@ def both():
 
 
 def made(results, **options):
-    return overview(results, tables.study(results), **options)
+    study = Study.of(results)
+    return overviews.overview(study, tables(study), **options)
 
 
 def test_text_and_tasks_stand_side_by_side():
     found = made(both())
-    assert [column.title for column in found.columns] == [
+    assert [" ".join(column.lines) for column in found.columns] == [
         "stdlib: bits per byte at 1024 ↓",
         "stdlib: gain at 1024 ↓",
         "even pairs: accuracy in % beyond 40 ↑",
         "odds first: accuracy in % beyond 40 ↑",
     ]
-    rows = dict(found.rows)
-    assert list(rows) == ["rope", "alibi", "t5"]
-    shown = {row[0].text: [c.text for c in row[1:]] for row in sheets.overview(found).rows}
+    assert found.labels == ("rope", "alibi", "t5")
+    shown = {row[0].text: [c.text for c in row[1:]] for row in overviews.sheet(found).rows}
     assert shown["rope"][:2] == ["2.91 ± 0.02", "+0.400 ± 0.000"]
     assert shown["alibi"][3] == shown["t5"][3] == shown["t5"][2] == "n/a"
-    assert sheets.overview(found).footnotes == ["no run on odds first", "no run on even pairs"]
+    assert overviews.sheet(found).footnotes == ["no run on odds first", "no run on even pairs"]
 
 
 def test_its_cells_are_those_of_the_tables_of_the_groups():
     results = both()
-    found, reported = made(results), tables.study(results)
-    for table, place in zip(tables.headlines(reported), (0, 2, 3), strict=True):
+    found, reported = made(results), tables_of(results)
+    for table, place in zip(headlines(reported), (0, 2, 3), strict=True):
         for row in table.rows:
             if row.trained:
                 wanted = row.beyond or row.cells[-1]
-                assert dict(found.rows)[row.label][place] == wanted
+                assert found.columns[place].cell(row.label) == wanted
 
 
 def test_one_group_has_none_and_groups_of_one_task_are_told_apart_by_what_differs():
@@ -74,11 +77,11 @@ def test_one_group_has_none_and_groups_of_one_task_are_told_apart_by_what_differ
 
 
 def test_headings_say_which_task_or_text_and_no_more_where_that_tells_all():
-    found = {table.heading for table in tables.study(both())}
+    found = {table.heading for table in tables_of(both())}
     text = "text stdlib"
     assert found == {text, "task even_pairs", "task odds_first"}
     other = drawn("even_pairs", "rope", 2, lengths=(20, 40, 80))
-    apart = {condition.words for condition in groups.groups([*both(), other])[1].apart}
+    apart = {condition.words for condition in groups.comparable([*both(), other])[1].apart}
     assert "evaluated at lengths up to 80" in apart and not any("tokenizer" in w for w in apart)
     names = labels.names(both()).values()
     assert "rope, task odds_first" in names and "t5, " + text in names
@@ -86,80 +89,58 @@ def test_headings_say_which_task_or_text_and_no_more_where_that_tells_all():
 
 def test_rows_are_in_the_order_that_was_asked_for():
     choice = Selection.of(["t5 as T5", "rope", "alibi"])
-    shown = choice.results(both())
-    found = made(shown, ranked=False)
-    assert [label for label, _ in found.rows] == ["T5", "rope", "alibi"]
-    assert "ordered" not in " ".join(found.notes)
-
-
-def test_the_order_of_five_encodings_in_one_table_is_held_against_that_in_another():
-    """The same text and lengths, 350 and 9 steps; from 4 times on two have changed places."""
-    specs = ("rope", "alibi", "t5", "nope", "fire")
-    first = [make_record(spec, [2.0 + i] * 5) for i, spec in enumerate(specs)]
-    ranks = (0, 3, 2, 1, 4)
-    values = [[2.5 + i, 2.6 + i, *[2.7 + rank] * 3] for i, rank in enumerate(ranks)]
-    other = [make_record(spec, row) for spec, row in zip(specs, values, strict=True)]
-    other = [replace(r, id=f"{r.id}9", train=replace(r.train, steps=9)) for r in other]
-    found = made([*first, *other])
-    (one,) = found.orders
-    assert one.n == 5 and list(one.rho) == ["1x", "2x", "4x", "8x", "16x"]
-    assert list(one.rho.values()) == pytest.approx([1, 1, 0.6, 0.6, 0.6])
-    printed = sheets.orders(found.orders)
-    (row,) = printed.rows
-    assert [cell.text for cell in row[1:5]] == ["5", "0.90", "1.00", "1.00"]
-    (line,) = csv.DictReader(io.StringIO(sheet.csv([printed])))
-    assert float(line["rho_4x"]) == one.rho["4x"] and float(line["critical"]) == 0.9
-    assert not made([*first[:4], *other]).orders  # four have no order that is significant
+    shown = choice.study(both())
+    found = overviews.overview(shown, tables(shown), ranked=False)
+    assert found.labels == ("T5", "rope", "alibi")
 
 
 def test_the_forms_hold_every_cell(tmp_path):
     found = made(both())
-    text = sheet.markdown([sheets.overview(found)])
+    text = sheet.markdown([overviews.sheet(found)])
     assert " **2.21 ± 0.02** |" in text and "<sup>1</sup> no run on odds first" in text
-    rows = list(csv.DictReader(io.StringIO(sheet.csv([sheets.overview(found)]))))
+    rows = list(csv.DictReader(io.StringIO(sheet.csv([overviews.sheet(found)]))))
     assert rows[1]["encoding"] == "alibi" and rows[1]["not_computed"] == "no run on odds first"
     assert float(rows[0]["stdlib: gain at 1024 ↓, mean"]) == pytest.approx(0.4)
-    body = sheet.latex([sheets.overview(found)])
+    body = sheet.latex([overviews.sheet(found)])
     assert r"\shortstack[r]{even pairs:\\accuracy in \%\\beyond 40 $\uparrow$}" in body
     assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body
 
 
 def test_columns_that_latex_has_no_room_for_are_named_in_a_comment():
     many = [drawn(f"task_{name}", "rope", 2) for name in "abcdefghij"]
-    above = sheet.latex([sheets.overview(made(many))]).partition(r"\begin{table}")[0]
+    above = sheet.latex([overviews.sheet(made(many))]).partition(r"\begin{table}")[0]
     assert "% Left out: task f: accuracy in % beyond 40 ↑, task g: " in above
     assert all(line.startswith("%") for line in above.splitlines() if line)
 
 
 def test_a_long_overview_is_split_into_floats_that_fit_a_page():
     many = [drawn(task, f"e{i:02d}", 2) for task in TASKS for i in range(50)]
-    body = sheet.latex([sheets.overview(made(many))])
+    body = sheet.latex([overviews.sheet(made(many))])
     assert body.count(r"\begin{table}") == 2 and body.count(r"\label") == 1
 
 
 def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     results = both()[:4]
-    names = {path.name for path in page.write(results, tmp_path / "a" / "study")}
+    names = {path.name for path in write(results, tmp_path / "a" / "study")}
     random.Random(1).shuffle(results)
-    page.write(results, tmp_path / "b" / "study")
+    write(results, tmp_path / "b" / "study")
     first, second = (sorted((tmp_path / side / "study").iterdir()) for side in "ab")
     assert [path.name for path in first] == [path.name for path in second]
     assert all(a.read_bytes() == b.read_bytes() for a, b in zip(first, second, strict=True))
     assert {"overview.md", "overview.tex", "overview.csv", "tasks.png"} <= names
     html = (tmp_path / "a" / "study" / "report.html").read_text()
     assert html[html.index("<h2>") :].startswith("<h2>Overview</h2>")
-    assert "at 1024: window 64 (2.53 ± 0.02), then rope" in html and html.count("<p>") == 3
 
 
 def test_a_study_of_one_group_has_the_files_it_had(tmp_path, unsaved):
-    written = page.write([drawn("even_pairs", "rope", 2)], tmp_path / "study")
+    written = write([drawn("even_pairs", "rope", 2)], tmp_path / "study")
     assert not {"overview.md", "tasks.png"} & {path.name for path in written}
 
 
 def test_every_group_has_the_figures_of_its_first_table():
     results = both()
-    drawings = page.drawn(results, tables.study(results), [], 5.5, made(results))
-    names = {one.name: one.table and one.table.metric for one in drawings}
+    drawings = page.drawn(Report.of(results), 5.5)
+    names = {one.name: one.table and one.table.metric.name for one in drawings}
     assert names["curves"] == "same_targets"
     assert names["curves-2"] == names["curves-3"] == "accuracy"
     assert names["tasks"] is None
@@ -217,11 +198,4 @@ def test_an_encoding_that_is_best_where_few_were_run_is_not_last():
     many = [make_record(f"e{i}", [2.5 + 0.1 * i] * 5) for i in range(9)]
     found = made([*many, drawn("even_pairs", "e8", 9), drawn("even_pairs", "e4", 1)])
     # Better are 8 of 9 and none of 2; 4 of 9 and 1 of 2; of others, all of those on the task.
-    assert [label for label, _ in found.rows][:3] == ["e8", "e4", "e0"]
-
-
-def test_of_a_pretrained_model_on_two_texts_the_notes_speak_of_places():
-    model = pretrained(make_record("llama", [2.5, 2.6, 3.0, 3.0, 3.0]))
-    other = replace(model, id="other", corpus=replace(model.corpus, source="other", hash="f"))
-    notes = " ".join(made([model, other]).notes)
-    assert "paired over places" in notes and "seed" not in notes
+    assert found.labels[:3] == ("e8", "e4", "e0")

@@ -8,61 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scored import rows, scored
-from studies import table_of
+from studies import tables_of
 
-from pe_jax.record import Tried
-from pe_jax.report import headroom, page, tables
-from pe_jax.report.baseline import versus
+from pe_jax.report import page
+from pe_jax.report.differences import versus
+from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
 from pe_jax.runs.run import Run
-
-
-def notes(table, question):
-    return " ".join(note for note in table.notes if note.question == question)
-
-
-def test_the_table_says_which_rates_are_at_the_edge_of_those_tried():
-    def with_rates(label, best, tried, asked):
-        rates = tuple(
-            Tried(rate=rate, valid={0: 2.0 + (rate != best), 1: 2.0 + (rate != best)})
-            for rate in tried
-        )
-        result = scored(label, [{64: 2.0}] * 2, config={"train": {"rates": asked}})
-        return replace(result, rates=rates)
-
-    asked = [1e-3, 3e-3, 9e-3]
-    table = table_of(
-        [
-            with_rates("inside", 3e-3, asked, asked),
-            with_rates("narrow", 1e-3, asked, asked),
-            with_rates("wide", 0.243, [*asked, 0.027, 0.081, 0.243], asked),
-        ]
-    )
-    assert {row.label: row.rate_edge for row in table.rows} == {
-        "inside": "",
-        "narrow": "lowest",
-        "wide": "highest",
-    }
-    said = notes(table, "What is doubtful")
-    assert "the lowest tried, 0.001, for narrow" in said and "after 3 more" in said
-    assert "inside" not in said
-
-
-def test_a_model_whose_value_hardly_changes_does_not_look_beyond_the_training_length():
-    """The change is that from L to 16 L, in each seed; seeds that cancel each other look."""
-
-    def model(label, *changes):
-        return scored(label, [{64: 2.0, 1024: 2.0 + c, 2048: 3.0} for c in changes])
-
-    still, shifts = model("cpb", 9e-5, -9e-5), model("alibi", 2e-3, -2e-3)
-    slightly = model("fire", 1.1e-4, 0.0)
-    said = notes(table_of([still, shifts, slightly]), "What does not look further")
-    assert said.startswith("cpb does not look beyond 64: from 64 to 1024")
-    to_the_longest = scored("window", [{64: 2.0, 256: 2.0 + 1e-6}])
-    assert "to 256" in notes(table_of([to_the_longest]), "What does not look further")
-    others = scored("cpb", [{64: 2.0, 1024: 2.0}], metric="nonoverlapping")
-    assert not notes(table_of([others], "nonoverlapping"), "What does not look further")
-
 
 LENGTHS = (64, 128, 256)
 AT = {"rope": (2.0, 2.5, 3.0), "t5": (2.1, 2.05, 2.0), "alibi": (2.1, 2.08, 2.06)}
@@ -90,7 +42,7 @@ def means(table):
 
 
 def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_e():
-    (table,) = (t for t in tables.study([*PLAIN, *ORACLES]) if t.metric == "same_targets")
+    (table,) = tables_of([*PLAIN, *ORACLES], "same_targets")
     assert table.heading == ""  # what sets the oracles apart is not said of the others
     assert [row.label for row in table.rows] == [
         *("t5", "alibi", "rope"),
@@ -104,70 +56,52 @@ def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_
     assert cropped.gain.mean == 0 and abs(trained.gain.mean + 0.4) < 1e-12 > trained.gain.half
     for row in (cropped, trained):
         assert row.rank is None and not row.trained and not any(cell.best for cell in row.cells)
-    (found,) = (v for v in versus(PLAIN, [table], "rope"))
+    (found,) = versus([table], "rope")
     assert [row.label for row, _ in found.rows] == ["t5", "alibi"]
-    assert "scores 0.400 bits per byte below t5 cropped to 64" in notes(
-        table, "What more context is worth"
-    )
 
 
 def test_an_oracle_may_have_metrics_that_no_model_has():
     more = rows([{256: 1.0}], metric="nonoverlapping")
     with_more = replace(ORACLES[1], rows=(*ORACLES[1].rows, *more))
-    assert {table.metric for table in tables.study([*PLAIN, with_more])} == {
-        table.metric for table in tables.study([*PLAIN, ORACLES[1]])
-    }
-
-
-def test_an_oracle_that_has_learned_worse_says_nothing_of_the_text():
-    (table,) = (
-        t
-        for t in tables.study([*PLAIN, oracle("t5", 256, (9, 9, 2.2))])
-        if t.metric == "same_targets"
-    )
-    said = notes(table, "What more context is worth")
-    assert "above t5 cropped to 64" in said and "worth less than" not in said
+    metrics = [table.metric.name for table in tables_of([*PLAIN, with_more])]
+    assert metrics == [table.metric.name for table in tables_of([*PLAIN, ORACLES[1]])]
 
 
 def test_the_figure_shows_who_was_trained_at_e_at_the_lengths_that_there_are():
-    (table,) = (t for t in tables.study([*PLAIN, ORACLES[0]]) if t.metric == "same_targets")
-    drawn = {figure.kind: figure for figure in page.drawn(PLAIN, [table], (), 5.5)}["curves"]
+    report = Report.of([*PLAIN, ORACLES[0]])
+    drawn = {figure.kind: figure for figure in page.drawn(report, 5.5)}["curves"]
     (line,) = (n for n in drawn.figure.axes[0].lines if "trained at E" in str(n.get_label()))
     np.testing.assert_allclose(line.get_xydata(), [(64, 2.105), (128, 1.905)])
     assert "Grey diamonds: trained at the length" in drawn.caption
-    (without,) = tables.study(PLAIN)
-    assert "diamonds" not in page.drawn(PLAIN, [without], (), 5.5)[0].caption
+    assert "diamonds" not in page.drawn(Report.of(PLAIN), 5.5)[0].caption
 
 
 def test_without_such_runs_the_best_model_at_the_training_length_is_cropped():
-    (table,) = tables.study(PLAIN)
+    (table,) = tables_of(PLAIN)
     assert [row.label for row in table.rows if row.method] == ["rope, cropped to 64"]
-    assert "not measured" in notes(table, "What more context is worth")
 
 
 def test_an_oracle_that_no_column_is_of_has_no_row():
     between = oracle("t5", 192, (9, 1.9, 1.8))
-    labels = [row.label for row in tables.study([*PLAIN, between])[0].rows]
+    labels = [row.label for row in tables_of([*PLAIN, between])[0].rows]
     assert "t5, cropped to 64" in labels and "t5, trained at E" not in labels
 
 
-def test_an_oracle_of_another_protocol_is_not_shown_and_the_table_says_why():
+def test_an_oracle_of_another_protocol_is_a_group_of_its_own():
     other = oracle("t5", 256, (9, 9, 1.7), last=128)
-    (table,) = tables.study([*PLAIN, ORACLES[0], other])
+    table, own = tables_of([*PLAIN, ORACLES[0], other], "same_targets")
     (row,) = (row for row in table.rows if row.method == "trained at E")
     assert [cell.n for cell in row.cells] == [2, 2, 0]
-    assert "trained at 256" in notes(table, "What is doubtful")
-    assert "eval.last is 128, not 32" in notes(table, "What is doubtful")
-    apart = tables.study([*PLAIN, replace(ORACLES[0], config=PLAIN[0].config)])
-    assert len(apart) == 2  # an ordinary run of that length is a group of its own
+    assert [row.run for row in own.rows if row.trained] == [other.id]
 
 
 def test_the_choice_of_rows_keeps_the_oracles():
     results = [*PLAIN, *ORACLES]
-    kept = Selection.of(["t5"]).results(results)
-    assert {result.id for result in kept} == {PLAIN[1].id, *(one.id for one in ORACLES)}
-    kept = Selection.of(["rope"]).results(results)
-    assert {result.id for result in kept} == {PLAIN[0].id, *(one.id for one in ORACLES)}
+    kept = Selection.of(["t5"]).study(results).runs
+    assert {*kept} == {PLAIN[1].id, *(one.id for one in ORACLES)}
+    study = Selection.of(["rope as RoPE"]).study(results)
+    assert {*study.runs} == {PLAIN[0].id, *(one.id for one in ORACLES)}
+    assert study.evaluated[PLAIN[0].id, "headroom"].lengths == (128, 256)
 
 
 @pytest.mark.parametrize("section", [{"length": 64}, {"length": 32}])
@@ -184,21 +118,19 @@ def test_it_is_no_part_of_the_id_of_a_run():
 
 def test_the_share_of_the_headroom_is_the_gain_over_the_oracles_gain():
     """t5 trained at 128 and 256 gains 0.2 and 0.4; alibi gains 0.02 and 0.04 of that."""
-    text, share = tables.study(headroom.added([*PLAIN, *ORACLES]))
-    assert (text.metric, share.metric) == ("same_targets", "headroom")
+    text, share = tables_of([*PLAIN, *ORACLES])
+    assert (text.metric.name, share.metric.name) == ("same_targets", "headroom")
     wanted = {
         label: [100 * (at[0] - at[i]) / worth for i, worth in ((1, 0.2), (2, 0.4))]
         for label, at in AT.items()
     }
     found = {row.label: [cell.mean for cell in row.cells] for row in share.rows}
     assert found == {label: pytest.approx(shares) for label, shares in wanted.items()}
-    assert headroom.LONGER in notes(share, "What was measured")
 
 
 def test_an_oracle_that_gains_hardly_anything_gives_no_share():
     little = [oracle("t5", 128, (9, 2.06, 9)), oracle("t5", 256, (9, 9, 2.06))]
-    (table,) = tables.study(headroom.added([*PLAIN, *little]))
-    assert "robustness" in notes(table, "What more context is worth")
+    assert len(tables_of([*PLAIN, *little])) == 1
 
 
 def test_an_oracle_belongs_to_the_model_of_its_label_that_has_its_settings():
@@ -214,16 +146,10 @@ def test_an_oracle_belongs_to_the_model_of_its_label_that_has_its_settings():
     near, far = ([{64: start, 128: 2.5, 256: 3.0}] * 2 for start in (2.0, 2.1))
     models = [at(1e-3, scored("t5", near)), at(3e-3, scored("t5", far))]
     best = at(1e-3, oracle("t5", 128, (9, 1.8, 9)))
-    found = headroom.added([*models, best])
-    (table,) = (t for t in tables.study(found) if t.metric == "same_targets")
+    table, share = tables_of([*models, best])
     (row,) = (row for row in table.rows if row.label.endswith("trained at E"))
     assert "rate 0.001" in row.label and row.cells[0].mean == 2.0
-    shares = {
-        result.config["train"]["rate"]: share
-        for result in found
-        for share in result.rows
-        if share.metric == "headroom"
-    }
+    shares = {row.rate: row.cells[0].mean for row in share.rows}
     gain = 2.0 - 1.805
-    assert shares[1e-3].value == pytest.approx(-100 * 0.5 / gain)
-    assert shares[3e-3].value == pytest.approx(-100 * 0.4 / gain)
+    assert shares[1e-3] == pytest.approx(-100 * 0.5 / gain)
+    assert shares[3e-3] == pytest.approx(-100 * 0.4 / gain)

@@ -14,6 +14,7 @@ from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
+import figured as figures
 import numpy as np
 import pytest
 import scipy.stats
@@ -21,13 +22,29 @@ from commands import Lab
 from drawn import pretrained, texts
 from matplotlib.text import Text
 from rich.console import Console
-from studies import make_record, make_records, parsed, save_runs, table_of, written
+from studies import (
+    facts_of,
+    html_of,
+    make_record,
+    make_records,
+    parsed,
+    save_runs,
+    sheet_of,
+    table_of,
+    written,
+)
+from studies import (
+    write as write_report,
+)
 
 from pe_jax import record
 from pe_jax.record import Reason, Way
-from pe_jax.report import cells, compare, figures, labels, page, sheet, sheets, study, style, tables
+from pe_jax.report import differences, frame, labels, notes, page, sheet, sheets, style
+from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
+from pe_jax.report.study import Study, load
 from pe_jax.report.style import looks
+from pe_jax.report.table import rate as rate_of
 from pe_jax.runs.folder import chosen
 from pe_jax.storage.records import encode, put_state, write
 
@@ -86,7 +103,6 @@ def test_of_one_model_with_swaps_no_bold_value_is_worse_than_another():
         "rope, window 64": [False, True, True, True, True],  # at 64 both are equal
         "rope, cropped to 64": [False] * 5,
     }
-    assert any("as it is and its swaps" in note for note in found.notes)
 
 
 def test_gain_and_effective_length(table):
@@ -150,71 +166,27 @@ def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
     assert [r.label for r in found.rows[:2]] == ["rope (1a2b3c4d)", "rope (5e6f7a8b)"]
 
 
-def test_a_run_that_starts_from_another_is_explained():
-    records = [make_record("rope", [2.5] * 5), make_record("pi from rope", [2.4] * 5)]
-    told = "began at the final parameters of a model trained with B"
-    assert told not in " ".join(table_of(records).notes)
-    parent = record.Parent(
-        id=records[0].id, parameters="", label="rope", config="", commit="", new=(), dropped=()
-    )
-    records[1] = replace(records[1], parent=parent)
-    assert told in " ".join(table_of(records).notes)
-
-
-def test_any_encoding_can_be_swapped_in():
-    result = make_record("rope", [2.5] * 5)
-    rows = tuple(replace(row, way=row.way and Way(swap="yarn(scale=4)")) for row in result.rows)
-    found = table_of([replace(result, rows=rows)])
-    assert [row.label for row in found.rows] == [
-        "rope",
-        "rope, yarn(scale=4)",
-        "rope, cropped to 64",
-    ]
-    assert any(note.startswith("A, B: the checkpoints of A, evaluated") for note in found.notes)
-
-
-def test_a_swap_that_changes_no_value_is_said_to_have_had_no_effect():
-    result = make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], window=False)
-
-    def notes(swap, shift):
-        rows = (
-            replace(r, way=Way(swap=swap), value=r.value + shift * (r.length == 64))
-            for r in result.rows
-        )
-        return " ".join(table_of([replace(result, rows=(*result.rows, *rows))]).notes)
-
-    assert "length: rope, pi(factor=1.0)." in notes("pi(factor=1.0)", 0.0)
-    assert "No effect" not in notes("pi(factor=1.0)", 1e-15)
-    assert "No effect" not in notes("window", 0.0)  # nobody asked for the default
-
-
 def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path):
     save_runs(tmp_path, [pretrained(make_record("llama", [2.5] * 5))])
-    (result,) = study.load(tmp_path)
-    (first, *_) = reported = tables.study([result])
-    text = sheet.markdown(sheets.extrapolation([first]))
+    (result,) = load(tmp_path)
+    text = sheet.markdown([sheet_of([result])])
     assert "parameters |" not in text and "(120,000 parameters)" in text
-    assert "seed" not in text and "3 places" in text and first.heading == ""
-    assert ">seeds<" not in page.page([result], reported, "study")
-    frame = study.frame(tmp_path)
-    assert set(frame["place"]) == {0, 1, 2} and "seed" not in frame
-    assert study.curves(frame)
-
-
-def test_an_unknown_metric_lists_the_known_ones(records):
-    with pytest.raises(ValueError, match="same_targets, nonoverlapping"):
-        tables.grouped(records, "accuracy")
+    assert "seed" not in text and "3 places" in text and table_of([result]).heading == ""
+    assert ">seeds<" not in html_of([result])
+    found = frame.frame(tmp_path)
+    assert set(found["place"]) == {0, 1, 2} and "seed" not in found
+    assert frame.curves(found)
 
 
 def test_frame_has_every_number_once(tmp_path, records):
     save_runs(tmp_path, records)
-    frame = study.frame(str(tmp_path))
-    assert frame.equals(study.frame(tmp_path))
-    assert len(frame) == sum(len(result.rows) for result in records)
-    chosen = frame.query("label == 'rope' and way == '' and metric == 'same_targets'")
+    found = frame.frame(str(tmp_path))
+    assert found.equals(frame.frame(tmp_path))
+    assert len(found) == sum(len(result.rows) for result in records)
+    chosen = found.query("label == 'rope' and way == '' and metric == 'same_targets'")
     means = chosen.groupby("length")["value"].mean()
     assert means.to_dict() == pytest.approx({64: 2.46, 128: 2.61, 256: 3.31, 512: 4.01, 1024: 4.41})
-    assert set(frame.query("value.isna()")["reason"]) == {
+    assert set(found.query("value.isna()")["reason"]) == {
         "beyond its 64 positions",
         "diverged at step 120",
     }
@@ -224,7 +196,7 @@ def test_frame_has_the_values_of_the_config_in_which_results_differ(records):
     def with_config(i, **config):
         return replace(records[i], config=config)
 
-    frame = study.frame_of(
+    found = frame.frame_of(
         [
             with_config(0, pe={"spec": "rope", "rope": {"base": 1e4}}, train={"rate": 1e-3}),
             with_config(1, pe={"spec": "alibi", "alibi": {"slope": 1.0}}, train={"rate": 1e-2}),
@@ -233,43 +205,15 @@ def test_frame_has_the_values_of_the_config_in_which_results_differ(records):
         ]
     )
     columns = ["eval.lengths", "pe.rope.base", "pe.spec", "train.rate"]
-    assert list(frame)[list(frame).index("train_length") + 1 :] == columns
-    first = frame.groupby("run", sort=False)[columns].nth(0).astype(object)
+    assert list(found)[list(found).index("train_length") + 1 :] == columns
+    first = found.groupby("run", sort=False)[columns].nth(0).astype(object)
     assert first.where(first.notna(), None).values.tolist() == [
         [None, 1e4, "rope", 1e-3],
         [None, None, "alibi", 1e-2],
         ["64, 128", 5e5, "rope", None],
         ["64", None, "nope", None],
     ]
-    assert study.curves(frame)
-
-
-def test_notes_give_the_protocol_the_seeds_and_the_targets(table):
-    text = " ".join(table.notes)
-    for fact in ("16,384 tokens", "350 steps", "3 seeds", "Student's t", "crops", "minus"):
-        assert fact in text
-
-
-def test_validation_text_that_stands_in_the_training_text_is_told(records):
-    overlap = {"valid": record.Overlap(share=0.83), "test": record.Overlap(share=0.3)}
-    texts = [replace(one, corpus=replace(one.corpus, overlap=overlap)) for one in records]
-    told = sheet.by_question(table_of(texts).notes)["What is doubtful"]
-    assert [one.partition(" also stands")[0] for one in told] == [
-        "30 % of the test text",
-        "83 % of the validation text",
-    ]
-
-
-def test_notes_are_grouped_by_the_questions_that_they_answer(records):
-    doubted = [replace(records[0], advice=("the far buckets are not trained",)), records[1]]
-    found = table_of(doubted)
-    grouped = sheet.by_question(found.notes)
-    assert grouped["What is doubtful"] == ["the far buckets are not trained."]
-    assert sum(grouped.values(), []) == [*found.notes]
-    told = "**What is doubtful.** the far buckets are not trained."
-    assert told in sheet.markdown(sheets.extrapolation([found])).splitlines()
-    html = page.page(doubted, [found], "study")
-    assert "<dt>What is doubtful</dt>\n<dd>the far buckets are not trained.</dd>" in html
+    assert frame.curves(found)
 
 
 def tried(label, best):
@@ -285,57 +229,84 @@ def tried(label, best):
     return replace(result, rates=(*rates, lower), config=config)
 
 
-def test_the_notes_and_the_csv_tell_the_learning_rates_that_were_chosen():
-    few = table_of([tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)])
-    (told,) = (note for note in few.notes if "learning rate" in note)
-    assert told == (
-        "The learning rate is that of 0.003, 0.009, 0.027 and 0.1 with the lowest bits per byte of "
-        "validation text at the training length (mean of seeds 0 and 1): 0.009 for rope and alibi; "
-        "0.027 for t5."
-    )
-    rows = csv.DictReader(io.StringIO(sheet.csv(sheets.extrapolation([few]))))
+def test_the_facts_and_the_csv_tell_the_learning_rates_that_were_chosen():
+    few = [tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)]
+    told = facts_of(few)
+    assert "of 0.003, 0.009, 0.027 and 0.1" in told and "0.009 for rope and alibi; 0.027" in told
+    rows = csv.DictReader(io.StringIO(sheet.csv([sheet_of(few)])))
     assert {row["encoding"]: row["rate"] for row in rows if "crop" not in row["encoding"]} == {
         "rope": "0.009",
         "t5": "0.027",
         "alibi": "0.009",
     }
     many = [tried(f"e{i}", 0.009) for i in range(50)] + [tried(f"f{i}", 0.003) for i in range(4)]
-    (told,) = (n for n in table_of(many).notes if "learning rate is that" in n)
-    assert told.endswith(
-        ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models (table.csv has that of each)."
-    )
+    assert ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models." in facts_of(many)
     for result in many:
-        assert cells.rate(result) == chosen(result.rates).rate
+        assert rate_of(result) == chosen(result.rates).rate
     config = {"train": {"rate": 1e-3}}
-    alone = table_of([replace(make_record("rope", [2.5] * 5), config=config)])
-    assert alone.rows[0].rate == 1e-3 and "learning rate" not in " ".join(alone.notes)
+    alone = [replace(make_record("rope", [2.5] * 5), config=config)]
+    assert table_of(alone).rows[0].rate == 1e-3 and "rate" not in facts_of(alone)
 
 
-def test_learning_rates_at_an_end_of_those_tried_are_told_in_one_sentence():
-    def grid(label, *valid):
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, "16,384 tokens are scored"),
+        ({"train": {"length": 64, "steps": 350}}, "350 steps; 3 seeds"),
+        ({"eval": {"split": "valid"}}, "validation documents"),
+        ({"eval": {"last": 32}}, "the 32 tokens before"),
+        ({"eval": {}}, "the L/2 tokens before"),
+    ],
+)
+def test_the_facts_are_those_of_the_config(changes, said):
+    data = written("rope", [2.5] * 5)
+    data["config"] |= changes
+    assert said in facts_of([parsed(data)])
+
+
+def test_each_caution_is_one_line(records):
+    """Text of the test in the training text, rates at an end of those tried, by model."""
+    overlap = {"valid": record.Overlap(share=0.83), "test": record.Overlap(share=0.3)}
+
+    def grid(label, *valid, **fields):
         rates = [record.Tried(rate=10.0**-i, valid={0: v}) for i, v in enumerate(valid)]
-        result = make_record(label, [2.5] * 5, window=False)
-        train = result.config["train"] | {"rates": [one.rate for one in rates]}
-        return replace(result, rates=tuple(rates), config=result.config | {"train": train})
+        return replace(make_record(label, [2.5] * 5, window=False), rates=tuple(rates), **fields)
 
     inner = grid("nope", 3.0, 2.0, 3.0), grid("fire", None, 2.0, 3.0)  # a seed diverged at 1
-    ends = grid("rope", 2.0, 3.0), grid("alibi", 2.0, 3.0), grid("t5", 3.0, 2.0)
-    doubtful = [
-        sheet.by_question(table_of(results).notes).get("What is doubtful")
-        for results in (inner, [*inner, *ends])
+    corpus = replace(records[0].corpus, overlap=overlap)
+    ends = [grid("rope", 2.0, 3.0, corpus=corpus), grid("t5", 3.0, 2.0)]
+    by_question = (sheet.by_question(notes.facts(table_of(r))) for r in (inner, [*ends, *inner]))
+    nothing, told = (found.get("Caution", []) for found in by_question)
+    assert nothing == [] and [line.partition(" also stands")[0] for line in told] == [
+        "Learning rate at the edge of those tried: rope (1) and t5 (0.1).",
+        "30 % of the test text",
+        "83 % of the validation text",
     ]
-    assert doubtful == [
-        None,
-        [
-            "The chosen learning rate is the highest tried, 1, for alibi and rope; the lowest "
-            "tried, 0.1, for t5: a better one may lie beyond."
-        ],
-    ]
+    assert f"**Caution.** {told[0]}" in sheet.markdown([sheet_of([*ends, *inner])])
+    assert f"<dt>Caution</dt>\n<dd>{told[0]}" in html_of([*ends, *inner])
+
+
+def test_a_term_is_explained_where_it_occurs():
+    """And nowhere else: one record has swaps, one was initialised from another, one is alone."""
+    plain = make_record("rope", [2.5] * 5, window=False)
+    swapped = tuple(replace(row, way=Way(swap="pi")) for row in plain.rows)
+    parent = record.Parent(
+        id=plain.id, parameters="", label="t5", config="", commit="", new=(), dropped=()
+    )
+    for result, terms in (
+        (plain, set()),
+        (make_record("rope", [2.5] * 5), {"Window L"}),
+        (replace(plain, rows=(*plain.rows, *swapped)), {"A, B"}),
+        (replace(plain, label="rope from t5", parent=parent), {"A from B"}),
+    ):
+        found = {note.partition(": ")[0] for note in notes.glossary(table_of([result]))}
+        always = {"±", "Gain", "Effective length", "≥", "A, cropped to L"}
+        assert found - {"Bold"} == always | terms and found <= notes.GLOSSARY.keys()
 
 
 def test_one_seed_has_no_intervals():
-    found = table_of([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
-    assert texts(sheets.extrapolation([found])[0])[0][1:7] == [
+    found = sheet_of([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
+    assert texts(found)[0][1:7] == [
         "2.50",
         "2.60",
         "2.70",
@@ -343,7 +314,6 @@ def test_one_seed_has_no_intervals():
         "2.90",
         "+0.400",
     ]
-    assert any("one seed, so there are no intervals" in note for note in found.notes)
 
 
 def test_terminal_prints_numbers_footnotes_and_bold(table):
@@ -415,12 +385,12 @@ def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
     assert sum(rows, []) == [row.label for row in long.rows]
     assert [r"\label" in part for part in parts] == [True] + [False] * 4
     assert [r"\addtocounter{table}{-1}" in part for part in parts] == [False] + [True] * 4
-    assert ["Gain: the value" in part for part in parts] == [False] * 4 + [True]
+    assert ["Gain: " in part for part in parts] == [False] * 4 + [True]
 
 
 def test_rows_can_be_chosen_ordered_and_named(tmp_path, records, unsaved):
     choice = Selection.of(["rope as RoPE", "alibi"])
-    written = page.write(records, tmp_path / "study", choice=choice)
+    written = write_report(records, tmp_path / "study", choice=choice)
     table = (tmp_path / "study" / "table.csv").read_text("utf-8")
     rows = [row["encoding"] for row in csv.DictReader(io.StringIO(table))]
     assert rows[:5] == [
@@ -431,13 +401,13 @@ def test_rows_can_be_chosen_ordered_and_named(tmp_path, records, unsaved):
         "alibi, window 64",
     ]
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
-    assert "2 encodings trained" in html and ">RoPE<" in html and "sinusoidal" not in html
-    assert study.load(tmp_path / "study") == records  # nothing is lost by a choice
+    assert ">RoPE<" in html and "sinusoidal" not in html
+    assert load(tmp_path / "study") == records  # nothing is lost by a choice
     assert {"curves.png", "positions.png"} <= {path.name for path in written}
-    named = choice.results(records)
+    named = [*choice.study(records).runs.values()]
     assert looks(named)[named[0].id] == looks(records)[named[0].id]
-    assert choice.results(records[::-1]) == named
-    assert Selection().results(records) == records
+    assert [*choice.study(records[::-1]).runs.values()] == named
+    assert [*Selection().study(records).runs.values()] == records
 
 
 def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it():
@@ -445,10 +415,10 @@ def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it()
         replace(make_record("rope", [2.5] * 5), id=f"rope-{rate}", config={"train": {"rate": rate}})
         for rate in (0.1, 0.2)
     ]
-    assert Selection.of(["rope"]).results(rates) == rates
-    assert Selection.of(["rope, train.rate 0.2"]).results(rates) == rates[1:]
+    assert [*Selection.of(["rope"]).study(rates).runs.values()] == rates
+    assert [*Selection.of(["rope, train.rate 0.2"]).study(rates).runs.values()] == rates[1:]
     with pytest.raises(ValueError, match="no model is called 'rop'.*Known: rope, train.rate 0.1; "):
-        Selection.of(["rop"]).results(rates)
+        Selection.of(["rop"]).study(rates)
 
 
 def test_csv_reads_back_in_full(records, table):
@@ -493,13 +463,6 @@ def test_long_labels_widen_the_figure_and_leave_room_for_its_axes():
     assert figures.curves(make_records(), width=4.6).get_figwidth() == 4.6
 
 
-def test_the_documents_are_those_of_the_split_that_was_scored():
-    data = written("rope", [2.5] * 5)
-    data["config"]["eval"]["split"] = "valid"
-    scored = parsed(data)
-    assert "validation documents" in table_of([scored]).notes[0]
-
-
 def test_everything_says_that_validation_text_was_scored(tmp_path, unsaved):
     """Where nothing says so a reader takes scores for those of test text."""
 
@@ -511,23 +474,15 @@ def test_everything_says_that_validation_text_was_scored(tmp_path, unsaved):
 
     for split, said in (("valid", True), ("test", False)):
         results, out = made(split), tmp_path / split
-        page.write(results, out)
+        write_report(results, out)
         texts = {path.name: path.read_text() for path in out.iterdir()}
-        captions = [one.caption for one in page.drawn(results, tables.study(results), [], 5.0)]
-        both = compare.compare(results, results)
-        compared = sheet.markdown(compare.sheets(both, "A", "B"))
+        captions = [one.caption for one in page.drawn(Report.of(results), 5.0)]
+        both = differences.compare(Study.of(results), Study.of(results))
+        compared = sheet.markdown(sheets.comparison(both, "A", "B"))
         floats = re.findall(r"\\caption{(.*)}", texts["table.tex"])
         parts = (*floats, compared, texts["table.md"].split("\n")[0], texts["baseline.md"])
         for text in (*captions, *parts, texts["report.html"], texts["table.csv"]):
             assert (re.search("validation text|valid,", text, re.IGNORECASE) is not None) is said
-
-
-def test_the_number_of_targets_before_a_place_is_that_of_the_config():
-    default, data = make_record("t5", [2.5] * 5), written("rope", [2.5] * 5)
-    data["config"]["eval"]["last"] = 32
-    scored = parsed(data)
-    for found, said in ((default, "the L/2 tokens before"), (scored, "the 32 tokens before")):
-        assert said in table_of([found]).notes[0]
 
 
 def test_labels_say_where_a_line_ends(records):
@@ -566,8 +521,8 @@ def test_swaps_are_in_the_order_of_their_numbers():
 
 
 def test_report_writes_the_same_bytes_twice(tmp_path, records):
-    first = page.write(records, tmp_path / "a" / "study")
-    second = page.write(list(reversed(records)), tmp_path / "b" / "study")
+    first = write_report(records, tmp_path / "a" / "study")
+    second = write_report(list(reversed(records)), tmp_path / "b" / "study")
     expected = {"runs.jsonl", "table.md", "table.tex", "table.csv", "report.html"}
     expected |= {"baseline.md", "baseline.csv"}
     drawn = ("curves", "positions")
@@ -580,30 +535,28 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
 
 def test_report_without_curves_has_no_position_figure(records):
     bare = [replace(result, curves=()) for result in records]
-    assert [one.kind for one in page.drawn(bare, tables.study(bare), [], 5.5)] == ["curves"]
+    assert [one.kind for one in page.drawn(Report.of(bare), 5.5)] == ["curves"]
 
 
 def test_page_is_self_contained_and_holds_the_numbers_and_the_commands(tmp_path, records, unsaved):
     hostile = make_record("<script>x</script>", [2.9] * 5)
     again = ["pe-jax report --workdir=DIR --out=results/study"]
     told = [replace(r, command="pe-jax sweep --workdir=w") for r in records]
-    page.write([*told, hostile], tmp_path / "study", again)
+    write_report([*told, hostile], tmp_path / "study", again)
     html = (tmp_path / "study" / "report.html").read_text("utf-8")
     assert "http" not in html and "src=" not in html and "<link" not in html
     assert "<script>x" not in html and "&lt;script&gt;x" in html
     assert html.count("<svg") == html.count("</svg>") == 2
     assert not re.search(r"@import|url\((?!#)", html) and html.count("createElementNS") == 1
     assert "<b>2.43 ± 0.02</b>" in html and "n/a<sup>2</sup>" in html
-    assert "Lowest bits per byte at 1024: transformer_xl (2.43 ± 0.02)" in html
-    assert "better: transformer_xl and alibi;" in html
     assert "abc1234" in html and "jax 0.10.2" in html
     assert "pe-jax report --workdir=DIR --out=results/study</pre>" in html
     assert html.count("pe-jax sweep") == 1 and "--workdir=w\n" in html
 
 
 @pytest.fixture(scope="module")
-def html(records, table):
-    return page.page(records, [table], "study")
+def html(records):
+    return html_of(records)
 
 
 def test_each_row_of_the_page_leads_to_the_config_of_its_run(records, html):
@@ -625,30 +578,21 @@ def test_the_figures_of_training_are_drawn_where_results_have_it(records, html):
     progress = record.Progress(seed=0, step=(1, 2), loss=(1.0, 1.0), valid=(8.0, 3.0))
     trained = replace(records[0].train, progress=(progress,))
     some = [replace(records[0], train=trained), *records[1:]]
-    made = page.page(some, [table_of(some)], "study")
+    made = html_of(some)
     assert "<h2>Training</h2>" in made and ">training step<" in made
-    assert "A cross: a seed has none from there on." in made
     assert "<h2>Training</h2>" not in html
-
-
-def test_a_caption_says_that_an_arrow_head_marks_a_cut_where_there_is_one(records):
-    wide = [replace(row, value=row.value + row.replica.number) for row in records[0].rows]
-    cut = replace(records[0], rows=tuple(wide))
-    for results, said in ((records, False), ([cut, *records[1:]], True)):
-        curves, *_ = page.drawn(results, [table_of(results)], (), 5.5)
-        assert curves.kind == "curves" and ("arrow head" in curves.caption) == said
 
 
 def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
     save_runs(tmp_path, reversed(records))
-    assert study.load(tmp_path) == records
+    assert load(tmp_path) == records
     broken = tmp_path / "rope-1a2b3c4d" / "result.json"
     for text, why in (('{"id": "rope', "truncated"), ('{"version": 6}', "lacks label, .*rows")):
         broken.write_text(text, "utf-8")
         with pytest.raises(ValueError, match=rf"rope-1a2b3c4d.result.json is damaged \(.*{why}"):
-            study.load(tmp_path)
+            load(tmp_path)
         damages = []
-        left = study.load(tmp_path, warn=damages.append)
+        left = load(tmp_path, warn=damages.append)
         assert [r.id for r in left] == [r.id for r in records if r.id != "rope-1a2b3c4d"]
         assert len(damages) == 1 and damages[0].endswith("it is left out")
 
@@ -656,11 +600,11 @@ def test_load_sorts_by_id_and_names_what_is_damaged(tmp_path, records):
 def test_a_run_that_stands_twice_counts_once_and_with_other_results_is_named(tmp_path, records):
     one, other = records[:2]
     (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, (one, other, one))))
-    assert study.load(tmp_path) == [one, other]
+    assert load(tmp_path) == [one, other]
     changed = replace(one, rows=one.rows[1:])
     (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, (one, other, changed))))
     told = []
-    assert study.load(tmp_path, warn=told.append) == [one, other]
+    assert load(tmp_path, warn=told.append) == [one, other]
     (line,) = told
     assert f"line 3 is damaged (the run {one.id} stands there before, with other results)" in line
 
@@ -674,21 +618,21 @@ def test_the_only_result_is_damaged_and_named(lab, tmp_path, records):
 
 def test_load_says_what_a_folder_needs_and_how_to_make_it(lab, tmp_path):
     with pytest.raises(ValueError, match=r"needs \*/result.json or runs.jsonl; make some$"):
-        study.load(tmp_path, "make some")
+        load(tmp_path, "make some")
     done = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
     assert f"pe-jax sweep --config=FILE --workdir={tmp_path}`" in done.err
 
 
 def test_a_frame_without_the_metric_names_those_it_has(tmp_path, records):
     save_runs(tmp_path, records)
-    frame = study.frame(tmp_path)
+    found = frame.frame(tmp_path)
     with pytest.raises(ValueError, match="'ppl'; the frame has same_targets and nonoverlapping"):
-        study.curves(frame, "ppl")
+        frame.curves(found, "ppl")
     with pytest.raises(ValueError, match="the frame has no rows"):
-        study.curves(frame[:0])
+        frame.curves(found[:0])
     with pytest.raises(ValueError, match="no row of the frame has a value of .* 'same_targets'"):
-        study.curves(frame[frame["value"].isna()])
-    lines = study.curves(frame, "nonoverlapping").axes[0].lines
+        frame.curves(found[found["value"].isna()])
+    lines = frame.curves(found, "nonoverlapping").axes[0].lines
     np.testing.assert_allclose(lines[0].get_ydata(), [2.76, 2.75, 2.74, 2.74, 2.73])
 
 
@@ -696,7 +640,7 @@ def test_a_metric_that_is_not_known_here_is_reported_by_its_name(records):
     rows = tuple(replace(row, metric="mine") for row in records[0].rows if not row.replica.number)
     table = table_of([replace(records[0], rows=rows)], "mine")
     assert table.title == "Bits per byte, mine (lower is better)"
-    assert table.notes[0].startswith("The metric mine is not defined here")
+    assert table.metric.sentence.startswith("The metric mine is not defined here")
 
 
 def test_saving_a_figure_leaves_logging_as_it_was(tmp_path, records):
@@ -758,20 +702,21 @@ def test_help_imports_nothing_heavy():
 
 def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records, unsaved):
     chosen = Selection.of(["rope", "alibi"], ["nonoverlapping"], ["1024", "gain"], notes=False)
-    written = page.write(records, tmp_path / "study", (), chosen)
+    written = write_report(records, tmp_path / "study", choice=chosen)
     texts = {path.name: path.read_text("utf-8") for path in (tmp_path / "study").glob("*.[mt]*")}
     (head,) = (line for line in texts["table.md"].splitlines() if line.startswith("| encoding"))
     assert [cell.strip() for cell in head.split("|")[1:-1]] == ["encoding", "1024 (16x)", "gain"]
     assert texts["table.md"].count("###") == 1 and "nonoverlapping" in texts["table.md"]
     assert "positions.png" in {path.name for path in written}
-    written = page.write(records, tmp_path / "other", (), Selection(metrics=("same_targets",)))
+    one = Selection(metrics=("same_targets",))
+    written = write_report(records, tmp_path / "other", choice=one)
     assert "positions.png" not in {path.name for path in written}  # it is of nonoverlapping
     for name in ("table.md", "baseline.md"):
-        assert "How to read" not in texts[name], name
-    assert "% How to read" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
+        assert "Terms" not in texts[name], name
+    assert "% Terms" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
     for wrong, words in (
         (Selection(columns=("gian",)), "no column is called 'gian'; did you mean 'gain'"),
         (Selection(metrics=("slidin",)), "no table has the metric 'slidin'"),
     ):
         with pytest.raises(ValueError, match=words):
-            page.write(records, tmp_path / "wrong", (), wrong)
+            write_report(records, tmp_path / "wrong", choice=wrong)

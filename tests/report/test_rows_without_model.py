@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from drawn import drawn, guessed, texts
 from rich.console import Console
-from studies import table_of
+from studies import html_of, sheet_of, table_of
 
 from pe_jax.record import Baseline, Replica, Way
-from pe_jax.report import page, sheet, sheets, tables
+from pe_jax.report import notes, sheet
 from pe_jax.report.selection import Selection
 
 GUESS, FREQUENT = "no model: guess", "no model: most frequent target"
@@ -40,10 +40,10 @@ def test_mean_and_solved_length_are_computed_as_those_of_models():
     known = tuple(
         Baseline(name="guess", metric="accuracy", length=n, value=v) for n, v in values.items()
     )
-    table = table_of([drawn("even_pairs", "rope", 2, baselines=known)], "accuracy")
-    row = table.rows[-1]
+    results = [drawn("even_pairs", "rope", 2, baselines=known)]
+    row = table_of(results, "accuracy").rows[-1]
     assert (row.effective, row.censored, row.beyond.mean) == (80, False, 67.0)
-    (printed,) = sheets.extrapolation([table])
+    printed = sheet_of(results, "accuracy")
     last = dict(zip(printed.columns, texts(printed)[-1], strict=True))
     assert (last["mean beyond 40"], last["solved length"]) == ("67.00", "80")
 
@@ -63,22 +63,21 @@ def test_those_of_a_variant_of_the_task_stand_with_its_rows():
         f"{FREQUENT}, ignore=0.98",
         f"{GUESS}, ignore=0.98",
     ]
-    notes = sheet.by_question(table.notes)["How to read the rows"]
-    assert notes[0].startswith("A, field=value:") and notes[1].startswith("No model:")
-    assert len(notes) == 2
+    terms = " ".join(notes.glossary(table))
+    assert "A, field=value:" in terms and terms.count("No model:") == 2
 
 
 def test_every_form_of_the_table_has_them():
-    (table,) = tables.grouped(results(), "accuracy")
+    table = sheet_of(results(), "accuracy")
     console = Console(file=io.StringIO(), width=200)
-    console.print(*sheet.terminal(sheets.extrapolation([table])))
-    text = page.page(results(), [table], "study")
-    for form in (console.file.getvalue(), sheet.markdown(sheets.extrapolation([table])), text):
-        assert GUESS in form and FREQUENT in form and "No model: what a method" in form
+    console.print(*sheet.terminal([table]))
+    text = html_of(results())
+    for form in (console.file.getvalue(), sheet.markdown([table]), text):
+        assert GUESS in form and FREQUENT in form and "No model: guess: " in form
     assert f'data-value="{GUESS}">{GUESS}' in text  # no link: there is no run
-    body = sheet.latex(sheets.extrapolation([table]))
+    body = sheet.latex([table])
     assert rf"\midrule {FREQUENT} & 50.00" in body
-    rows = list(csv.DictReader(io.StringIO(sheet.csv(sheets.extrapolation([table])))))
+    rows = list(csv.DictReader(io.StringIO(sheet.csv([table]))))
     assert [(row["encoding"], row["beyond_mean"], row["gain_n"]) for row in rows[2:]] == [
         (FREQUENT, "50.0", "0"),
         (GUESS, "60.0", "0"),
@@ -87,8 +86,8 @@ def test_every_form_of_the_table_has_them():
 
 def test_a_choice_of_rows_keeps_them_below():
     choice = Selection.of(["alibi", "rope"])
-    shown = choice.results(results())
-    (table,) = choice.tables([table_of(shown, "accuracy")], shown)
+    study = choice.study(results())
+    table = choice.tables([table_of([*study.runs.values()], "accuracy")], study)[0]
     assert [row.label for row in table.rows] == ["alibi", "rope", FREQUENT, GUESS]
 
 
@@ -100,9 +99,10 @@ def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
         rows = tuple(replace(row, replica=s) for s in seeds for row in one.rows)
         return replace(one, seeds=(0, 1, 2), rows=rows)
 
-    table = table_of([alike("rope", 2), alike("alibi", 1)], "accuracy")
+    results = [alike("rope", 2), alike("alibi", 1)]
+    table = table_of(results, "accuracy")
     assert [(row.label, row.beyond.best) for row in table.rows] == [
         ("rope", True),
         ("alibi", False),
     ]
-    assert "**66.67 ± 0.00**" in sheet.markdown(sheets.extrapolation([table]))
+    assert "**66.67 ± 0.00**" in sheet.markdown([sheet_of(results, "accuracy")])

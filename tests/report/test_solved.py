@@ -4,11 +4,13 @@ from dataclasses import replace
 
 from drawn import drawn, guessed, texts
 from scored import rows
+from studies import tables_of
 
 from pe_jax.record import Reason, Replica, Row, UsersMetric
-from pe_jax.report import cells, figures, overview, sheets, tables
-from pe_jax.report.baseline import versus
-from pe_jax.report.page import summary
+from pe_jax.report import figures, notes, overview, sheets
+from pe_jax.report.differences import versus
+from pe_jax.report.study import Study
+from pe_jax.report.table import tables
 
 
 def model(label, at_train, beyond, task="parity"):
@@ -26,7 +28,7 @@ STUDY = [SOLVES, NEARLY, LEARNED]
 
 
 def table_of(results=STUDY):
-    (table,) = tables.study(results)
+    (table,) = tables_of(results)
     return table
 
 
@@ -74,31 +76,20 @@ def test_who_has_not_solved_it_is_not_compared_beyond_it():
         "alibi": 0.5,
         "nope": None,
     }
-    said = [note for note in table.notes if note.question == "What is not compared"]
-    assert len(said) == 1 and "not nope" in said[0]
-    assert "nope" not in summary(table).partition("at 160: ")[2]
-    (found,) = versus(STUDY, [table], "rope")
-    verdicts = {row.label: [cell.verdict for cell in cells] for row, cells in found.rows}
+    assert "Not compared beyond 40: nope (" in " ".join(notes.facts(table))
+    (found,) = versus([table], "rope")
+    verdicts = {row.label: [one.verdict(-1) for one in own] for row, own in found.rows}
     assert verdicts["nope"][0] and verdicts["nope"][1:] == ["", ""]
-    alone = table_of([LEARNED])
-    assert "None solves length 40" in summary(alone)
-
-
-def test_an_overview_names_who_is_not_compared():
-    results = [*STUDY, *(model(r.label, [100] * 3, [60, 61, 62], "reverse") for r in STUDY)]
-    reported = tables.study(results)
-    found = overview.overview(results, reported)
-    (said,) = (note for note in found.notes if note.question == "What is not compared")
-    assert said.endswith("parity: nope.")
-    assert found.rows[-1][0] == "nope"
+    assert "Not compared beyond 40: all models (" in " ".join(notes.facts(table_of([LEARNED])))
 
 
 def test_a_panel_has_the_most_frequent_target_on_its_axis():
     """Where results lack it, a token guessed at random."""
     results = [SOLVES, model("rope", [100] * 3, [60, 61, 62], "reverse")]
     results[0] = replace(results[0], baselines=guessed("parity", labels=4, lengths=(40, 80, 160)))
-    found = overview.overview(results, tables.study(results))
-    panels = [axes for axes in figures.tasks(results, found, 5.5).axes if axes.get_visible()]
+    study = Study.of(results)
+    found = overview.overview(study, tables(study))
+    panels = [axes for axes in figures.tasks(study, found, 5.5).axes if axes.get_visible()]
     dotted = {
         axes.get_title(): [*line.get_ydata()]
         for axes in panels
@@ -108,19 +99,12 @@ def test_a_panel_has_the_most_frequent_target_on_its_axis():
     assert dotted["parity"] == [25.0] * 3 and set(dotted["reverse"]) == {50.0}
 
 
-def test_a_column_is_not_said_to_lack_bold_where_nobody_is_compared():
-    results = [model(label, [95] * 3, [90, 91, 92]) for label in ("rope", "t5", "nope")]
-    (said,) = (note for note in table_of(results).notes if note.question == "What is not bold")
-    assert "at 40:" in said
-
-
 def test_a_users_metric_that_is_not_in_percent_solves_nothing():
     told = UsersMetric(
         sentence="", unit="bits", better="lower", samples=True, percent=False, sources={}
     )
     one = replace(model("rope", [0.1, 0.2, 0.1], [0.5, 0.6, 0.5]), metrics={"mine.py:Bits": told})
     one = replace(one, rows=tuple(replace(row, metric="mine.py:Bits") for row in one.rows))
-    cells.describe([one])
     table = table_of([one])
     assert table.rows[0].solved is None and table.rows[0].compared and table.rows[0].beyond is None
     assert "effective length" in sheets.extrapolation([table])[0].columns
@@ -132,5 +116,5 @@ def test_why_there_is_no_mean_beyond_is_said_of_the_length_that_is_missing():
         replace(row, value=None, reason=Reason.OUT_OF_MEMORY) if row.length == 80 else row
         for row in one.rows
     ]
-    (table,) = tables.study([replace(one, rows=tuple(missing))])
+    (table,) = tables_of([replace(one, rows=tuple(missing))])
     assert table.rows[0].beyond.reason == table.rows[0].cells[1].reason != ""

@@ -5,10 +5,9 @@ import shutil
 
 import pytest
 from commands import run_of, the_run, write_text
-from studies import table_of
+from studies import facts_of
 
 from pe_jax.record import Begun
-from pe_jax.report import notes, sheet
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.progress import Silent
 from pe_jax.storage import records
@@ -51,11 +50,10 @@ def test_shared_text_is_told_recorded_and_reported(finished):
     assert [line for line in said if "training text" in line] == [f"note: {DOUBT}"]
     begun = records.read(Begun, the_run(workdir) / "config.json")
     assert begun and begun.corpus == result.corpus
-    table = table_of([result], "same_targets")
-    assert f"{DOUBT}." in sheet.by_question(table.notes)["What is doubtful"]
+    assert f"{DOUBT}." in facts_of([result])
     scoring = result.config["eval"] | {"split": "valid"}
     valid = dataclasses.replace(result, config=result.config | {"eval": scoring})
-    assert "What is doubtful" not in sheet.by_question(notes.notes([valid], table))
+    assert DOUBT not in facts_of([valid])
 
 
 def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_path):
@@ -67,6 +65,4 @@ def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_pat
     result = evaluate_again(the_run(again), {"source": f"files:{other}"}, view=heard)
     assert result.scored and result.scored.overlap["test"].copies == 11
     assert heard.said == [f"note: {doubt}" for doubt in result.scored.doubts(["test"])] != []
-    table = table_of([result], "same_targets")
-    told = sheet.by_question(table.notes)["What is doubtful"]
-    assert told == [f"{doubt}." for doubt in result.scored.doubts(["test"])]
+    assert all(f"{doubt}." in facts_of([result]) for doubt in result.scored.doubts(["test"]))

@@ -16,7 +16,7 @@ from commands import Lab, lines, result, rewrite, run_of, the_run, write_text
 import pe_jax
 from pe_jax import record
 from pe_jax.errors import Refused
-from pe_jax.report import study
+from pe_jax.report import frame, study
 from pe_jax.runs import environment
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.folder import Folder, chosen, starved, wider
@@ -269,13 +269,13 @@ def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab,
     values = FEW | {"data.source": lab.text, "data.tokenizer": "bpe:270", "run.seeds": (0,)}
     execute(run_of(f"{path}:Mine", **values, **{"train.steps": 2}), tmp_path / "w$4")
     folder = the_run(tmp_path / "w$4")
-    assert Trained.of(folder).evaluate().equals(study.frame_of([evaluate_again(folder, {})]))
+    assert Trained.of(folder).evaluate().equals(frame.frame_of([evaluate_again(folder, {})]))
     path.write_text(source + "# changed\n")
     for read in (Trained.of, lambda folder: evaluate_again(folder, {"lengths": (16, 64)})):
         with pytest.raises(Refused, match="mine.py has changed since .* was trained with it"):
             read(folder)
     path.write_text(source)
-    assert Trained.of(folder).evaluate().equals(study.frame_of([evaluate_again(folder, {})]))
+    assert Trained.of(folder).evaluate().equals(frame.frame_of([evaluate_again(folder, {})]))
 
 
 @pytest.mark.slow

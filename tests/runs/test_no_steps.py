@@ -5,12 +5,13 @@ import json
 import shutil
 from pathlib import Path
 
+import figured
 import jax
 import numpy as np
 import pytest
 from flax import nnx
 from helpers import DIMS
-from studies import table_of
+from studies import facts_of, sheet_of, table_of
 
 from pe_jax.commands import estimate
 from pe_jax.configs import base
@@ -22,7 +23,6 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Request
 from pe_jax.metrics.prompts import passkey
 from pe_jax.pretrained.load import load
-from pe_jax.report import figures, sheets
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import SILENT, Silent
@@ -311,11 +311,10 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
     curves = {(str(c.way), c.length, c.position): c.value for c in result.curves}
     assert len(curves) == 3 * 3 * 3 and len(result.rows) == 2 * len(curves)
     assert curves["pi", 600, (1 / 7,)] == (0.0,)
-    table = table_of([result], "passkey")
-    assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
-    notes = " ".join(table.notes)
-    assert "same numbers with every swap" in notes and "3 samples" in notes
-    figure = figures.heat([result], 5.5)
+    assert sheet_of([result], "passkey").columns[-1] == "seconds a window"
+    facts = facts_of([result], "passkey")
+    assert "same numbers with every swap" in facts and "3 samples" in facts
+    figure = figured.heat([result], 5.5)
     titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
     assert titles[:3] == ["as it is", "pi", "window 300"]
 
@@ -323,9 +322,10 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
 def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
     result = execute(asked, tmp_path / "runs", view=SILENT)
     table = table_of([result], "same_targets")
-    notes = " ".join(table.notes)
-    assert "Trained by others, on up to 32 tokens" in notes
-    assert "3 places, ±" in notes and "paired over places" in notes and "seed" not in notes
+    sheet = sheet_of([result])
+    said = " ".join(sheet.notes)
+    assert "Pretrained on up to 32 tokens" in said
+    assert "3 places" in said and "paired over places" in said and "seed" not in said
     first, *others = (row for row in table.rows if row.trained or row.way)
     assert first.label == "llama_tied"
     assert {row.label for row in others} == {"llama_tied, pi", "llama_tied, window 32"}
@@ -335,7 +335,7 @@ def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
     assert times[0] is None and times[1] > 0 and times[2] > 0
     cost = {row.label: row.seconds for row in table.rows}["llama_tied, pi"]
     assert cost == pytest.approx((times[1] + times[2]) / 2)
-    assert sheets.extrapolation([table])[0].columns[-1] == "seconds a window"
+    assert sheet.columns[-1] == "seconds a window"
 
 
 def test_a_finished_run_is_scored_by_prompts_and_places_too(tmp_path, book):

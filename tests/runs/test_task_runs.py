@@ -6,11 +6,11 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from studies import facts_of, table_of
 
 from pe_jax import Trained
 from pe_jax.evaluation import passes
 from pe_jax.evaluation.scoring import predict
-from pe_jax.report.tables import grouped
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Silent
@@ -150,7 +150,7 @@ def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
 
 
 def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
-    accuracy, exact = (grouped([result], metric)[0] for metric in ("accuracy", "exact_match"))
+    accuracy, exact = (table_of([result], metric) for metric in ("accuracy", "exact_match"))
     row, guess = accuracy.rows[0], accuracy.rows[-1]
     assert row.trained and guess.method
     values = {
@@ -162,8 +162,8 @@ def test_the_table_has_the_mean_beyond_training_and_the_solved_length(result):
     assert row.beyond.mean == pytest.approx(np.mean(means))
     assert exact.rows[0].effective == 0
     assert accuracy.title == "Accuracy in % (higher is better)"
-    assert any("Trained as encoders on 12 batches" in note for note in accuracy.notes)
-    assert any("guessed at random is right in 50 %" in note for note in accuracy.notes)
+    assert "Encoders, 12 batches" in facts_of([result], "accuracy")
+    assert "Chance: 50 %" in facts_of([result], "accuracy")
 
 
 def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):

@@ -3,14 +3,43 @@
 import msgspec
 
 from pe_jax.record import VERSION, Result
-from pe_jax.report import tables
+from pe_jax.report import notes, page, sheets, table
+from pe_jax.report.page import Report
+from pe_jax.report.study import Study
 from pe_jax.storage.records import encode
+
+
+def tables_of(results, metric=""):
+    """The tables of results, by one metric or by all."""
+    found = table.tables(Study.of(results))
+    return [one for one in found if metric in (one.metric.name, "")]
 
 
 def table_of(results, metric="same_targets"):
     """The table by one metric of results of one group."""
-    (table,) = tables.grouped(results, metric)
-    return table
+    (found,) = tables_of(results, metric)
+    return found
+
+
+def sheet_of(results, metric="same_targets"):
+    """That table as it prints."""
+    (found,) = sheets.extrapolation([table_of(results, metric)])
+    return found
+
+
+def facts_of(results, metric="same_targets"):
+    """The facts below that table, in one text."""
+    return " ".join(notes.facts(table_of(results, metric)))
+
+
+def write(results, out, commands=(), **options):
+    """The report of results, written into a folder."""
+    return page.write(Report.of(results, **options), out, commands)
+
+
+def html_of(results, **options):
+    """The page of results."""
+    return page.page(Report.of(results, **options), "study")
 
 
 def make_record(label, offsets, **options):
