@@ -114,8 +114,8 @@ BUGS = {
     "evaluation": (
         Bug(  # the last, smaller batch is dropped
             "evaluation/scoring.py",
-            "n)) for first in range(0, samples, batch)",
-            "n)) for first in range(0, samples - batch + 1, batch)",
+            "for i in range(0, samples, batch)",
+            "for i in range(0, samples - batch + 1, batch)",
             (TASK_RUNS, BASELINES),
         ),
         Bug(  # the bytes of the inputs
@@ -176,9 +176,9 @@ BUGS = {
             (PROTOCOL,),
         ),
         Bug(  # an audit: every batch has the positions of the first
-            "evaluation/scoring.py",
-            "program(full, first))[: len(part)]",
-            "program(full, 0))[: len(part)]",
+            "evaluation/windows.py",
+            "axis=0)]), first",
+            "axis=0)]), 0",
             (PROTOCOL,),
         ),
     ),

@@ -111,10 +111,9 @@ CONTEXT = 3
 """How many tokens an n-gram predicts from."""
 
 
+# The tokens 2, 1 and 0 places before each of the tokens [B, S]: [B, S, CONTEXT], -1 before the
+# first.
 def _contexts(tokens: np.ndarray) -> np.ndarray:
-    """The tokens 2, 1 and 0 places before each of the tokens [B, S]: [B, S, CONTEXT], -1 before the
-    first.
-    """
     padded = np.pad(tokens, ((0, 0), (CONTEXT - 1, 0)), constant_values=-1)
     return np.lib.stride_tricks.sliding_window_view(padded, CONTEXT, axis=1)
 

@@ -1,6 +1,4 @@
-"""What is evaluated, on which text or how many samples: the section `eval` of a config, and the
-variants of a task that it names.
-"""
+"""The section `eval` of a config, and the variants of a task that it names."""
 
 from __future__ import annotations
 
@@ -17,10 +15,12 @@ from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 
+ALWAYS = "(the training length is always among them)"
+
 
 @dataclasses.dataclass(frozen=True)
 class EvalConfig:
-    """Which metrics are computed at which lengths, in which ways, on how much."""
+    """Metrics, lengths and ways of an evaluation, and the amount of text or samples."""
 
     lengths: tuple[Count, ...] = (64, 128, 256, 512, 1024)
     """Evaluation lengths: tokens of text, at least 2, or the n of a task's samples; the training
@@ -105,7 +105,7 @@ class EvalConfig:
 
     @property
     def scope(self) -> Scope:
-        """What metrics are told of this config. ValueError unless it is resolved."""
+        """The part of this config that metrics read. ValueError unless it is resolved."""
         if self.last is None:
             raise ValueError("eval.last is not set: call `resolved` first")
         longest = max(self.lengths)
@@ -120,92 +120,80 @@ def of_text(name: str) -> TextMetric | PromptMetric:
     return metric if isinstance(metric, PromptMetric) else named(name, TextMetric)
 
 
+# ValueError unless windows of text can be scored by the config.
 def _check_text(config: EvalConfig) -> None:
-    """ValueError unless windows of text can be scored by the config."""
-    shortest, scope = config.lengths[0], config.scope
+    shortest, last = config.lengths[0], config.scope.last
     if shortest < 2:
         raise ValueError(
-            f"eval.lengths of text must be at least 2 tokens, got {shortest} (the training length "
-            "is always among them)"
+            f"eval.lengths of text must be at least 2 tokens, got {shortest} {ALWAYS}: give longer"
         )
     metrics = [of_text(name) for name in config.metrics]
     if any(isinstance(metric, PromptMetric) and metric.uses for metric in metrics):
         raise ValueError("eval.metrics: a metric of prompts has no `uses`: leave it out there")
-    used = any(isinstance(metric, TextMetric) and "last" in metric.uses for metric in metrics)
-    if used and scope.last >= shortest:
+    windows = [metric for metric in metrics if isinstance(metric, TextMetric)]
+    if any("last" in metric.uses for metric in windows) and last >= shortest:
         raise ValueError(
-            f"eval.last must be below the shortest evaluation length {shortest} (the training "
-            f"length is always among them), got {scope.last}: lower eval.last"
+            f"eval.last must be below the shortest evaluation length {shortest} {ALWAYS}, got "
+            f"{last}: lower eval.last"
         )
-    for metric in metrics if config.by == "place" else ():
-        if isinstance(metric, TextMetric) and "last" not in metric.uses:
-            raise ValueError(
-                f"eval.by=place needs metrics with a window for each place, as same_targets, got "
-                f"{metric.name}: leave it out of eval.metrics"
-            )
-    compared = [m for m in metrics if isinstance(m, TextMetric) and m.compares]
-    if config.memory and any(isinstance(m, PromptMetric) or m in compared for m in metrics):
+    without_places = [metric.name for metric in windows if "last" not in metric.uses]
+    if config.by == "place" and without_places:
+        raise ValueError(
+            "eval.by=place needs metrics with a window for each place, as same_targets, got "
+            f"{without_places[0]}: leave it out of eval.metrics"
+        )
+    compared = [metric.name for metric in windows if metric.compares]
+    if config.memory and (compared or len(windows) < len(metrics)):
         raise ValueError(
             "prompts, kl and longppl have no segments: leave eval.memory and lm.memory unset"
         )
-    if compared and scope.last >= (config.reference or 0):
+    if compared and last >= (config.reference or 0):
         raise ValueError(
-            f"eval.last must be below eval.reference, {config.reference}, by which "
-            f"{compared[0].name} compares, got {scope.last}: lower eval.last"
+            f"eval.last must be below eval.reference, {config.reference}, by which {compared[0]} "
+            f"compares, got {last}: lower eval.last"
         )
     if config.variants:
         raise ValueError("eval.variants are of tasks that draw their samples: leave it unset")
-    if config.targets < scope.last:
-        raise ValueError(
-            f"eval.targets must be at least eval.last, {scope.last}, got {config.targets}"
-        )
+    if config.targets < last:
+        raise ValueError(f"eval.targets must be at least eval.last, {last}, got {config.targets}")
 
 
-def _check_uses(metric: SampleMetric, config: EvalConfig, task: Task) -> None:
-    """ValueError unless a task and its evaluation have what a metric uses."""
-    shortest, last = config.lengths[0], config.scope.last
-    if "last" in metric.uses and last > shortest:
-        raise ValueError(
-            f"eval.last must be at most the shortest evaluation length {shortest} (the training "
-            f"length is always among them), got {last}: lower eval.last"
-        )
-    if "bayes" in metric.uses and type(task).bayes is Task.bayes:
-        raise ValueError(
-            f"eval.metrics: {metric.words} needs a task with a Bayes-optimal prediction, which "
-            f"{type(task).__name__} has not: use bits"
-        )
-    if "distances" in metric.uses and type(task).distances is Task.distances:
-        raise ValueError(
-            f"eval.metrics: {metric.words} needs a task with distances, which "
-            f"{type(task).__name__} has not: use accuracy"
-        )
-
-
+# ValueError unless the samples of a task can be scored by the config.
 def _check_samples(config: EvalConfig, task: Task) -> None:
-    """ValueError unless the samples of a task can be scored by the config."""
-    for name in config.metrics:
-        metric = named(name, SampleMetric)
+    name, shortest, last = type(task).__name__, config.lengths[0], config.scope.last
+    for metric in (named(metric, SampleMetric) for metric in config.metrics):
         if isinstance(metric, PromptMetric):
-            raise ValueError(f"{name} writes prompts of text: leave it out of eval.metrics")
-        _check_uses(metric, config, task)
+            raise ValueError(f"{metric.name} writes prompts of text: leave it out of eval.metrics")
+        if "last" in metric.uses and last > shortest:
+            raise ValueError(
+                f"eval.last must be at most the shortest evaluation length {shortest} {ALWAYS}, "
+                f"got {last}: lower eval.last"
+            )
+        for hook, lacking, instead in (
+            ("bayes", "a Bayes-optimal prediction", "bits"),
+            ("distances", "distances", "accuracy"),
+        ):
+            if hook in metric.uses and getattr(type(task), hook) is getattr(Task, hook):
+                raise ValueError(
+                    f"eval.metrics: {metric.words} needs a task with {lacking}, which {name} has "
+                    f"not: use {instead}"
+                )
     if config.by != "seed" or config.split == "all":
         raise ValueError("eval.by=place and eval.split=all are for text: leave them unset")
     if config.memory:
         raise ValueError("segment memories are for text: leave lm.memory and eval.memory unset")
     if config.source:
-        raise ValueError(
-            f"eval.source names text, and {type(task).__name__} draws its samples: leave it unset"
-        )
-    variants = {f" with {text}": variant(task, text) for text in config.variants}
-    for with_fields, made in ({"": task} | variants).items():
+        raise ValueError(f"eval.source names text, and {name} draws its samples: leave it unset")
+    for fields in ("", *config.variants):
+        made = variant(task, fields) if fields else task
         lacking = [n for n in config.lengths if not made.has(n)]
         if lacking:
             known = [n for n in range(1, 2 * lacking[0]) if made.has(n)]
             near = sorted(sorted(known, key=lambda n: abs(n - lacking[0]))[:4])
             raise ValueError(
-                f"{type(task).__name__}{with_fields} has no samples of length {lacking[0]}; the "
-                f"nearest lengths are {', '.join(map(str, near)) or 'longer'}: change eval.lengths "
-                "or train.length"
+                f"{name}{f' with {fields}' if fields else ''} has no samples of length "
+                f"{lacking[0]}; the nearest lengths are {', '.join(map(str, near)) or 'longer'}: "
+                "change eval.lengths or train.length"
             )
 
 
@@ -224,9 +212,7 @@ def variant(task: Task, text: str) -> Task:
             f'eval.variants: cannot read {text!r}; a variant is "field=value", or several such '
             "with commas between them, the values Python literals"
         ) from None
-    known = [
-        field.name for field in dataclasses.fields(task) if field.init and field.name != "causal"
-    ]
+    known = [f.name for f in dataclasses.fields(task) if f.init and f.name != "causal"]
     for field in fields:
         if field not in known:
             raise ValueError(

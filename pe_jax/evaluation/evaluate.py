@@ -1,6 +1,9 @@
 """Evaluation of trained models by every metric at every length and in every way: as trained, with
-every swap, on every variant of the task, and with every segment memory. windows.py cuts the text,
-passes.py lists what is to be computed, scorers.py computes it.
+every swap, on every variant of the task, and with every segment memory.
+
+    windows.py    cuts the text
+    passes.py     lists the passes, and the jobs that compute them
+    scorers.py    scores a job, by the programs of scoring.py, for kl and longppl with reference.py
 
 Evaluation text, samples and random positions are fixed, so every seed and encoding meets the same
 ones.
@@ -18,8 +21,9 @@ import numpy as np
 from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Key, Pass, key_of, left, plan
-from pe_jax.evaluation.scorers import Models, SampleScorer, Scored, TextScorer
+from pe_jax.evaluation.passes import Key, key_of, left, plan
+from pe_jax.evaluation.scorers import SampleScorer, Scored, TextScorer
+from pe_jax.evaluation.scoring import Models, Programs
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric, TextMetric
 from pe_jax.metrics import named
@@ -29,7 +33,7 @@ from pe_jax.training.session import Session
 
 @dataclasses.dataclass(frozen=True)
 class Evaluation:
-    """What a run's result holds of its evaluation."""
+    """The evaluation of a run."""
 
     rows: tuple[Row, ...]
     curves: tuple[Curve, ...] = ()
@@ -59,30 +63,30 @@ def evaluate(
     where their task draws its samples on these.
 
     `threads` passes run at a time. `keep` gets the baselines first, and after each pass the scores,
-    and then the session's history gets a line.
-    Interrupted when `session.stop` says so.
+    and then the session's history gets a line. Interrupted when `session.stop` says so.
 
-    A `known` score is neither computed nor compiled, and has no row or curve in what comes back; a
-    score of another way that shares its pass is it. All else is what it would be without it, to the
-    bit. `longest` joins old curves of text and new.
+    A `known` score is not computed and not returned, and also serves ways that share its pass. It
+    changes no other score. `longest` joins known curves of text and new ones.
     """
-    session = session or Session()
+    session, reads_text = session or Session(), models.task.reads_text
     passes = plan(models.encodings, config, models.segment, models.task)
     there = {key_of(one.row): one for one in known}
-    keys, equal, todo = left(passes, config, tuple(models.params), there)
+    keys, equal, jobs = left(passes, config, tuple(models.params), there)
     scored = {key: there[old].of(key.way) for key, old in equal.items()}
-    reads_text = models.task.reads_text
-    scorer = (
-        TextScorer(models, cuts, config, session)
-        if reads_text
-        else SampleScorer(models, config, session)
-    )
-    costs = [scorer.tokens(job) for job in todo]
+    programs = Programs(models, config, session)
+    scorer = TextScorer(programs, cuts) if reads_text else SampleScorer(programs)
+    costs = [scorer.tokens(job) for job in jobs]
     pool = ThreadPoolExecutor(threads)
-    scores: Iterator[dict[Key, Scored]] = (pool.map if threads > 1 else map)(scorer, todo)
+    scores: Iterator[dict[Key, Scored]] = (pool.map if threads > 1 else map)(scorer, jobs)
     try:
-        # The baselines are of the lengths of missing scores: after a kill these would be fewer.
-        of_task = [] if reads_text else [*_baselines(passes, keys, config)]
+        # Of the lengths of missing scores: after a kill these would be fewer.
+        missing = {(key.way, key.length) for key in keys}
+        of_task = [
+            baseline
+            for part in (() if reads_text else passes)
+            if (part.way, part.length) in missing and not part.way.swap
+            for baseline in baselines(part.task, part.length, config, part.way)
+        ]
         keep([*scored.values()], of_task)
         for i, new in enumerate(scores):
             scored |= new
@@ -118,16 +122,6 @@ def cuts_of(
                 written[prompt] = windows(documents, name, length, config, tokenizer)
             cuts[name, length] = dataclasses.replace(written[prompt], metric=metric)
     return cuts
-
-
-def _baselines(
-    passes: Sequence[Pass], keys: Sequence[Key], config: EvalConfig
-) -> Iterator[Baseline]:
-    """The baselines at the lengths of these scores, of the task of training and of each variant."""
-    scored = {(key.way, key.length) for key in keys}
-    for part in passes:
-        if (part.way, part.length) in scored and not (part.way.swap or part.way.memory):
-            yield from baselines(part.task, part.length, config, part.way)
 
 
 def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:

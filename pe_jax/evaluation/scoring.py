@@ -1,5 +1,5 @@
-"""What trained models predict, by jitted forward passes: -ln p of the targets of windows of text,
-and predictions in the samples of a task.
+"""The predictions of trained models by jitted forward passes: -ln p of the targets of windows of
+text, and predictions in the samples of a task.
 
 Random positions depend on a window's index alone, so every seed and encoding meets the same ones.
 """
@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +26,10 @@ from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM
 from pe_jax.model.logits import of_logits
 from pe_jax.model.memory import Memory
-from pe_jax.record import Reason, sentence
+from pe_jax.record import Reason, Replica, sentence
 from pe_jax.task import Sample, Task
-from pe_jax.training.mesh import place_windows
+from pe_jax.tasks.text import TEXT
+from pe_jax.training.mesh import copies, place_windows
 from pe_jax.training.need import Budget, needed
 from pe_jax.training.session import Session
 
@@ -41,7 +43,7 @@ def nats_and_lag(logits, targets):
 
 
 class Missing(NamedTuple):
-    """Why there is no score: the fields of a record.Row that say it."""
+    """The reason of a missing score, as in a record.Row."""
 
     reason: Reason
     at: int | None = None
@@ -65,12 +67,13 @@ def target_nats(
     last: int,
     segment: int = 0,
     memory: int = 0,
-    measure: Callable = NATS,
+    measure: Callable | None = NATS,
     blockwise: bool = False,
 ):
     """-ln p of each window's last targets, in nats, float32 [B, last], from tokens [B, E + 1] and
     one seed's `params`; `first` is the first window's index among all, which its random positions
-    depend on. Without a memory, another `measure` of the logits takes the place of -ln p.
+    depend on. Without a memory, another `measure` of the logits takes the place of -ln p; None: the
+    rows [B, last, D] that the logits are computed from (`LM.logits_of`).
 
     With a `memory`, a window is taken in segments of `segment` tokens, counted from its end, so
     that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
@@ -81,12 +84,11 @@ def target_nats(
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
     rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
-    return of_logits(measure, model, rows, tokens[:, -last:])
+    return rows if measure is None else of_logits(measure, model, rows, tokens[:, -last:])
 
 
+# -ln p of every target of the windows, [B, E], segment by segment.
 def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segment, memory):
-    """-ln p of every target of the windows, [B, E], segment by segment."""
-
     def score_segment(kept, piece):
         number, inputs, targets = piece
         own = jax.vmap(jax.random.fold_in, (0, None))(keys, number)
@@ -106,24 +108,6 @@ def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segme
         _, nats = jax.lax.scan(score_segment, kept, (jnp.arange(count), inputs, targets))
         out.append(jnp.moveaxis(nats, 0, 1).reshape(B, -1))
     return jnp.concatenate(out, axis=1)
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise"))
-def last_rows(
-    params,
-    tokens,
-    first,
-    *,
-    graphdef: nnx.GraphDef,
-    encodings: tuple[Encoding, ...],
-    last: int,
-    blockwise: bool = False,
-):
-    """The rows [B, last, D] that the logits of each window's last targets are computed from
-    (`LM.logits_of`). Arguments as in `target_nats`.
-    """
-    model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    return model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)[0]
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise", "own"))
@@ -162,56 +146,9 @@ def divergence(
     return of_logits(compare, model, ours, (tokens[:, -last:], theirs))
 
 
+# The keys of random positions of `count` windows from the one with index `first` on.
 def _keys(first, count: int):
-    """The keys of random positions of `count` windows from the one with index `first` on."""
     return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(first + jnp.arange(count))
-
-
-def score(
-    windows: Windows,
-    program: functools.partial,
-    params: Any,
-    batch_tokens: int,
-    session: Session,
-    budget: Budget,
-) -> np.ndarray | Missing:
-    """What the program gives of each window's last targets, [W, last, ...], or why there is none.
-
-    `program` is one of those above with all but `params`, `tokens`, `first` and `last` given.
-    `batch_tokens` tokens of windows are computed at once.
-    """
-    mesh = session.mesh
-    batch = _batch_size(windows.length, batch_tokens, len(windows.tokens), session)
-    like = place_windows(mesh, np.repeat(windows.tokens[:1], batch, axis=0))
-    program = functools.partial(program, last=windows.last)
-
-    def compute(program: functools.partial) -> np.ndarray:
-        def on_devices(tokens: np.ndarray, first: int) -> Any:
-            return jax.device_get(
-                program(params, place_windows(mesh, tokens), np.int32(windows.first + first))
-            )
-
-        return by_batches(windows, on_devices, batch)
-
-    arguments = params, like, np.int32(0)
-    return _within_budget(program, arguments, windows.length, session, budget, compute)
-
-
-def by_batches(
-    windows: Windows, program: Callable[[np.ndarray, int], Any], batch: int
-) -> np.ndarray:
-    """program(tokens [B, E + 1], index of the first window), [B, last, ...], of all windows, with
-    `batch` of them at a time. The last batch is filled up with copies of the last window, so that
-    all have one shape.
-    """
-    count = len(windows.tokens)
-    batch = min(batch, count)
-    out = []
-    for first in range(0, count, batch):
-        part = windows.tokens[first : first + batch]
-        full = np.concatenate([part, np.repeat(part[-1:], batch - len(part), axis=0)])
-        out.append(np.asarray(program(full, first))[: len(part)])
-    return np.concatenate(out)
 
 
 # Samples of a task
@@ -228,7 +165,7 @@ another way, so that even a run of these seeds would not meet them.
 
 
 class Answers(NamedTuple):
-    """What a model predicts in samples."""
+    """The predictions of a model in samples."""
 
     sample: Sample
     """The samples, [B, S] each."""
@@ -282,89 +219,131 @@ def predict(
     return Answers(sample, right, jnp.where(scored, nats, 0), jnp.where(scored, among, 0))
 
 
-def answers(
-    part: Pass,
-    graphdef: nnx.GraphDef,
-    params: Any,
-    config: EvalConfig,
-    session: Session,
-    budget: Budget,
-) -> Answers | Missing:
-    """The predictions in the samples of the length of a pass, or why there are none."""
-    tokens, samples = part.task.size(part.longest), config.samples
-    batch = _batch_size(tokens, config.batch_tokens, samples, session)
-    program = functools.partial(
-        predict,
-        graphdef=graphdef,
-        encodings=part.encodings,
-        task=part.task,
-        longest=part.longest,
-        split=config.split,
-    )
-    n = np.int32(part.length)
-
-    def numbers(first: int) -> Any:
-        return place_windows(session.mesh, np.arange(first, first + batch, dtype=np.int32))
-
-    def compute(program: functools.partial) -> Answers:
-        batches = [
-            jax.device_get(program(params, numbers(first), n)) for first in range(0, samples, batch)
-        ]
-        return jax.tree.map(lambda *parts: np.concatenate(parts)[:samples], *batches)
-
-    return _within_budget(program, (params, numbers(0), n), tokens, session, budget, compute)
-
-
-# For windows and samples: how many at once, within the memory that is free
-
-
-Computed = TypeVar("Computed", np.ndarray, Answers)
-
-
-def _within_budget(
-    program: functools.partial,
-    arguments: tuple[Any, ...],
-    tokens: int,
-    session: Session,
-    budget: Budget,
-    compute: Callable[[functools.partial], Computed],
-) -> Computed | Missing:
-    """compute(program), or why there is none: there is too little memory, or a value is not finite.
-
-    `program` is called with such `arguments`, on sequences of so many tokens. Where it needs more
-    memory than is free, attention is blockwise, which the session is told.
-    """
-    size = needed(program, *arguments)
-    if (left := budget.lacks(size)) is not None:
-        why = sentence(Reason.OUT_OF_MEMORY, size, left)
-        program, dense = functools.partial(program, blockwise=True), size
-        size = needed(program, *arguments)
-        if (left := budget.lacks(size)) is not None:
-            return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
-        session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
-    try:
-        with budget.take(size):
-            found = compute(program)
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise
-        return Missing(Reason.OUT_OF_MEMORY)
-    nats = found.nats if isinstance(found, Answers) else found
-    return found if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)
-
-
-def _batch_size(tokens: int, batch_tokens: int, count: int, session: Session) -> int:
-    """How many of `count` sequences of so many tokens are computed at once: about `batch_tokens`
-    tokens, and equally many, at least one, on each device of the mesh.
-    """
-    devices = session.mesh.size if session.mesh else 1
-    return min(max(1, batch_tokens // tokens // devices) * devices, count)
-
-
 def _merged(graphdef: nnx.GraphDef, params: Any, blockwise: bool) -> LM:
-    """The model; with `blockwise`, its attention is blockwise whatever its config says."""
     model = nnx.merge(graphdef, params, copy=True)
     if blockwise:
         for layer in model.blocks:
             layer.config = dataclasses.replace(layer.config, attention="blockwise")
     return model
+
+
+# The programs of a run's models, within the memory that is free
+
+
+@dataclasses.dataclass(frozen=True)
+class Models:
+    """The trained models of a run's seeds."""
+
+    graphdef: nnx.GraphDef
+    params: Mapping[int, Any]
+    """The parameters of each seed."""
+    encodings: tuple[Encoding, ...]
+    diverged: Mapping[int, int] = dataclasses.field(default_factory=dict)
+    """The step at which the training of a seed diverged, by seed."""
+    segment: int = 0
+    """Tokens of a segment, for segment memories: the training length."""
+    task: Task = TEXT
+
+    @classmethod
+    def stacked(
+        cls, graphdef: nnx.GraphDef, params: Any, *fields: Any, seeds: Sequence[int]
+    ) -> Models:
+        """From a tree whose leaves have a leading axis of `seeds`; `fields` come after `params`."""
+        each = {s: jax.tree.map(lambda a, row=row: a[row], params) for row, s in enumerate(seeds)}
+        return cls(graphdef, each, *fields)
+
+    def seed(self, replica: Replica) -> int:
+        """The seed whose model a replica is scored with; for a place or a sample, the only seed."""
+        return replica.number if replica.kind == "seed" else next(iter(self.params))
+
+    def missing(self, part: Pass, replica: Replica) -> Missing | None:
+        """The reason why a pass is not computed for a replica; None where it is."""
+        if part.beyond is not None:
+            return Missing(Reason.BEYOND_POSITIONS, part.beyond)
+        step = self.diverged.get(self.seed(replica))
+        return None if step is None else Missing(Reason.DIVERGED, step)
+
+
+class Programs:
+    """Runs the programs above for a run's models, on the devices of the session."""
+
+    def __init__(self, models: Models, config: EvalConfig, session: Session):
+        self.models, self.config, self.session = models, config, session
+        self.budget = Budget(session.mesh)
+        self.params = {seed: copies(session.mesh, tree) for seed, tree in models.params.items()}
+
+    def text(
+        self,
+        program: Any,
+        cut: Windows,
+        replica: Replica,
+        encodings: tuple[Encoding, ...],
+        *given: Any,
+        **options: Any,
+    ) -> np.ndarray | Missing:
+        """The results of `target_nats` or `divergence` for each window's last targets,
+        [W, last, ...]; the options are the program's own. `given` is given with the parameters.
+        """
+        params = self.params[self.models.seed(replica)]
+        params = (params, *given) if given else params
+        program = functools.partial(
+            program, graphdef=self.models.graphdef, encodings=encodings, last=cut.last, **options
+        )
+        calls = (
+            (params, place_windows(self.session.mesh, tokens), np.int32(cut.first + first))
+            for tokens, first in cut.batches(self._batch(cut.length, len(cut.tokens)))
+        )
+        return self._results(program, calls, cut.length, len(cut.tokens))
+
+    def samples(self, part: Pass, replica: Replica) -> Answers | Missing:
+        """The predictions in the samples of the length of a pass."""
+        tokens, samples = part.task.size(part.longest), self.config.samples
+        batch, mesh = self._batch(tokens, samples), self.session.mesh
+        program = functools.partial(
+            predict,
+            graphdef=self.models.graphdef,
+            encodings=part.encodings,
+            task=part.task,
+            longest=part.longest,
+            split=self.config.split,
+        )
+        params, length = self.params[replica.number], np.int32(part.length)
+        numbers = (np.arange(i, i + batch, dtype=np.int32) for i in range(0, samples, batch))
+        calls = ((params, place_windows(mesh, n), length) for n in numbers)
+        return self._results(program, calls, tokens, samples)
+
+    # About eval.batch_tokens tokens of the `count` sequences, and equally many sequences on each
+    # device.
+    def _batch(self, tokens: int, count: int) -> int:
+        devices = self.session.mesh.size if self.session.mesh else 1
+        return min(max(1, self.config.batch_tokens // tokens // devices) * devices, count)
+
+    # program(*call) of all calls, whose arguments have equal shapes, for `count` sequences of so
+    # many tokens. Where the program needs more memory than is free, attention is blockwise.
+    def _results(
+        self,
+        program: functools.partial,
+        calls: Iterator[tuple[Any, ...]],
+        tokens: int,
+        count: int,
+    ) -> Any:
+        call = next(calls)
+        size = needed(program, *call)
+        if (left := self.budget.lacks(size)) is not None:
+            why = sentence(Reason.OUT_OF_MEMORY, size, left)
+            program, dense = functools.partial(program, blockwise=True), size
+            size = needed(program, *call)
+            if (left := self.budget.lacks(size)) is not None:
+                return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
+            self.session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
+        try:
+            with self.budget.take(size):
+                every = itertools.chain([call], calls)
+                batches = [jax.device_get(program(*call)) for call in every]
+        except jax.errors.JaxRuntimeError as error:
+            if "RESOURCE_EXHAUSTED" not in str(error):
+                raise
+            return Missing(Reason.OUT_OF_MEMORY)
+        found = jax.tree.map(lambda *parts: np.concatenate(parts)[:count], *batches)
+        nats = found.nats if isinstance(found, Answers) else found
+        return found if np.isfinite(nats).all() else Missing(Reason.NOT_FINITE)

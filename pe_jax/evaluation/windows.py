@@ -1,8 +1,8 @@
-"""Documents cut into the windows of a metric (metric.py says where), or prompts of a metric as
-windows, and the metric's value and curve from what a model says of their targets.
+"""The windows of a metric, cut out of documents or made of prompts, and its value and curve from
+-ln p of their targets.
 
-Where the tokenizer has a token that stands before every text (`Tokenizer.bos`), it takes the place
-of the first token of each window, and stands before each prompt.
+Where the tokenizer has a token that stands before every text (`Tokenizer.bos`), it replaces the
+first token of each window, and stands before each prompt.
 
 A window of E tokens has rows 0 .. E - 1. Row r of a window that starts at token s of its document
 sees the tokens s .. s + r and predicts token s + r + 1. Windows never cross the end of a document,
@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -27,9 +27,7 @@ CURVE_BINS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The W windows of one metric at one evaluation length E. Of each, the rows lo <= row < hi are
-    scored.
-    """
+    """The W windows of a metric at the evaluation length E. Rows lo <= row < hi are scored."""
 
     metric: TextMetric | PromptMetric
     length: int
@@ -45,10 +43,10 @@ class Windows:
     chosen: np.ndarray | None = None
     """bool [W, E]: which of these rows are scored; None: all."""
     depths: np.ndarray | None = None
-    """float [W, E]: of prompts, where in the text lies what a target is the answer to, in [0, 1];
-    NaN where nothing is asked for."""
+    """float [W, E]: in prompts, the place in the text of the needle that a target belongs to, in
+    [0, 1]; NaN for other targets."""
     first: int = 0
-    """The number of the first window among those that this is a part of."""
+    """Of a part, the number of its first window in the whole."""
     bos: int | None = None
     """The token that every window begins with; None: the text's own."""
     at_least: int = 0
@@ -56,16 +54,22 @@ class Windows:
 
     def only(self, number: int) -> Windows:
         """The window of that number alone."""
-        one = self._of(np.array([number]))
-        return dataclasses.replace(one, first=number, at_least=self.last)
+        part = self._part(np.array([number]))
+        return dataclasses.replace(part, first=number, at_least=self.last)
 
-    def _of(self, rows: np.ndarray) -> Windows:
-        """The windows of these numbers."""
-        parts = {name: getattr(self, name)[rows] for name in ("tokens", "sizes", "lo", "hi")}
-        for name in ("chosen", "depths"):
-            array = getattr(self, name)
-            parts[name] = None if array is None else array[rows]
-        return dataclasses.replace(self, **parts)
+    def _part(self, rows: np.ndarray) -> Windows:
+        arrays = {n: a[rows] for n, a in vars(self).items() if isinstance(a, np.ndarray)}
+        return dataclasses.replace(self, **arrays)
+
+    def batches(self, size: int) -> Iterator[tuple[np.ndarray, int]]:
+        """(tokens [size, E + 1], the number of the first window) of consecutive windows. Copies of
+        the last window fill up the last batch, so that all have one shape.
+        """
+        count = len(self.tokens)
+        size = min(size, count)
+        for first in range(0, count, size):
+            part = self.tokens[first : first + size]
+            yield np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)]), first
 
     @property
     def scored(self) -> np.ndarray:
@@ -76,7 +80,7 @@ class Windows:
 
     @property
     def targets(self) -> int:
-        """How many rows are scored."""
+        """The number of scored rows."""
         return int(self.scored.sum())
 
     @property
@@ -90,9 +94,8 @@ class Windows:
         return max(self.at_least, self.length - int(self.lo.min()))
 
     def value(self, targets: np.ndarray) -> float:
-        """The metric's value from `targets` [W, last], what is computed of the targets of each
-        window's last rows: -ln p, or a divergence; of prompts [W, last, 2], as by
-        `scoring.nats_and_lag`.
+        """The metric's value from -ln p of the targets of each window's last rows, or their
+        divergence: `targets` [W, last]; of prompts [W, last, 2], by `scoring.nats_and_lag`.
         """
         scored = self.scored[:, -self.last :]
         if isinstance(self.metric, PromptMetric):
@@ -102,10 +105,9 @@ class Windows:
         return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
 
     def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
-        """(places, the metric's value at each). Of text the value against the position in the
-        window, from 1 to E, in bins of equal width on a logarithmic scale, each by its middle, None
-        where no row of a bin is scored; of prompts the value against the depth. `targets` are as in
-        `value`.
+        """(places, the metric's value at each) from `targets` as in `value`. Places of text are
+        positions in the window, 1 to E, in bins of equal width on a logarithmic scale, each by its
+        middle; the value is None where no row of a bin is scored. Places in prompts are depths.
         """
         if self.depths is not None:
             depths = np.unique(self.depths[self.scored])
@@ -113,12 +115,12 @@ class Windows:
             for depth in depths:
                 alike = self.scored & (self.depths == depth)
                 rows = np.flatnonzero(alike.any(axis=1))
-                part = dataclasses.replace(self, chosen=alike)._of(rows)
+                part = dataclasses.replace(self, chosen=alike)._part(rows)
                 values.append(part.value(targets[rows][:, -part.last :]))
             return tuple(depths.tolist()), tuple(values)
         assert isinstance(self.metric, TextMetric)
-        edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int)
-        edges = np.unique(edges)
+        edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round()
+        edges = np.unique(edges.astype(int))
         scored = self.scored
         bins = np.digitize(1 + np.nonzero(scored)[1], edges) - 1
         nats, sizes = targets[scored], self.sizes[scored]
@@ -178,6 +180,8 @@ def windows(
     return Windows(scorer, length, tokens, sizes, lo, hi, bos=tokenizer.bos)
 
 
+# Prompts as windows: the answers are scored, and a prompt of fewer than E + 1 tokens stands at the
+# beginning of its window.
 def _prompts(
     metric: PromptMetric,
     length: int,
@@ -185,9 +189,6 @@ def _prompts(
     tokenizer: Tokenizer,
     documents: Sequence[np.ndarray],
 ) -> Windows:
-    """The prompts of a metric as windows, of which the answers are scored. A prompt of fewer than
-    E + 1 tokens stands at the beginning of its window.
-    """
     tokens = np.zeros((samples, length + 1), np.int32)
     depths = np.full((samples, length), np.nan)
     for number in range(samples):

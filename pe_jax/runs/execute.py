@@ -127,7 +127,12 @@ def work(run: Run, folder: Folder, command: str, view: View):
                 stop=stop,
                 mesh=devices,
                 checkpoint_seconds=run.log.checkpoint_seconds,
-                validate=validation(run, text.trained, devices) if run.train.steps else None,
+                validate=validation(
+                    *(run.lm, run.encodings, run.task, text.trained),
+                    *(run.train.length, run.eval.batch_tokens, devices),
+                )
+                if run.train.steps
+                else None,
                 valid_every=run.log.valid_every,
                 forget=lambda seeds: scores.forget(folder.scores, seeds),
             )

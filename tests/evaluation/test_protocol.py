@@ -20,14 +20,9 @@ from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate, longest
-from pe_jax.evaluation.passes import Key, jobs, plan, wanted
+from pe_jax.evaluation.passes import Key, left, plan
 from pe_jax.evaluation.scorers import Scored
-from pe_jax.evaluation.scoring import (
-    by_batches,
-    divergence,
-    last_rows,
-    target_nats,
-)
+from pe_jax.evaluation.scoring import divergence, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Place, Predictions, SampleMetric, TextMetric
 from pe_jax.metrics import METRICS, named
@@ -149,6 +144,12 @@ def test_how_much_each_target_sees(E):
     assert seen("nonoverlapping") == [*range(1, E + 1)] * (480 // E)
 
 
+def by_batches(cut, program, size):
+    """program(tokens, number of the first window, last) of all windows."""
+    batches = [program(tokens, first, cut.last) for tokens, first in cut.batches(size)]
+    return np.concatenate(batches)[: len(cut.tokens)]
+
+
 def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
     config = configured(targets=480)
 
@@ -160,9 +161,7 @@ def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
         means = {}
         for metric in OF_TEXT:
             cut = windows(numbered(*ROOMY), metric, E, config)
-            means[metric] = cut.value(by_batches(cut, partial(count, last=cut.last), 7)) * math.log(
-                2
-            )
+            means[metric] = cut.value(by_batches(cut, count, 7)) * math.log(2)
         assert means["same_targets"] == pytest.approx(E - 2.5, rel=1e-15)
         assert means["nonoverlapping"] == pytest.approx((E + 1) / 2, rel=1e-15)
 
@@ -274,7 +273,7 @@ def test_batches_have_one_shape_and_every_window_once():
 
     for batch, firsts in ((4, [0, 4, 8]), (10, [0]), (99, [0])):
         calls.clear()
-        values = by_batches(cut, partial(program, last=cut.last), batch)
+        values = by_batches(cut, program, batch)
         np.testing.assert_array_equal(values, cut.tokens[:, -cut.last :] % FAR)
         assert calls == [((min(batch, 10), 9), first, 5) for first in firsts]
 
@@ -385,7 +384,7 @@ def test_a_program_that_knows_the_table_scores_it(metric):
 
     for E in config.lengths:
         cut = windows(documents, metric, E, config)
-        got = cut.value(by_batches(cut, partial(program, last=cut.last), 5))
+        got = cut.value(by_batches(cut, program, 5))
         assert got == pytest.approx(bits(documents, places), rel=1e-12)
 
 
@@ -505,7 +504,7 @@ def test_values_do_not_depend_on_the_batch():
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("program", (target_nats, last_rows, divergence))
+@pytest.mark.parametrize("program", (target_nats, divergence))
 def test_a_program_of_many_layers_has_the_code_of_two(program):
     def products(layers):
         config = dataclasses.replace(LM, layers=layers)
@@ -577,11 +576,10 @@ def test_swaps_that_come_to_the_same_are_computed_once():
     dims = LM.dims(8)
     config = configured(lengths=(8, 32), swaps=("window", "window(window=3)", "window(sinks=1)"))
     passes = plan(make("rope", dims), config)
-    keys = wanted(passes, config, (0, 1))
-    assert len(keys) == 4 * 2 * len(OF_TEXT) * 2 == len(set(keys))
+    keys, equal, jobs = left(passes, config, (0, 1))
+    assert not equal and len(keys) == 4 * 2 * len(OF_TEXT) * 2 == len(set(keys))
     found = [
-        (job.part.length, [e.reach() for e in job.part.encodings], len(job.todo))
-        for job in jobs(passes, keys)
+        (job.part.length, [e.reach() for e in job.part.encodings], len(job.todo)) for job in jobs
     ]
     assert found == [
         (8, [None], 2 * len(OF_TEXT)),
@@ -591,13 +589,14 @@ def test_swaps_that_come_to_the_same_are_computed_once():
         (32, [None, (3, 0)], 2 * len(OF_TEXT)),
         (32, [None, (8, 1)], 2 * len(OF_TEXT)),
     ]
-    assert [key for job in jobs(passes, keys) for own in job.todo.values() for key in own] != keys
-    (job,) = jobs(passes, [key for key in keys if key.length == 8 and "3" not in key.way.swap])
-    assert [key.way.swap for key in job.todo["kl", seed(1)]] == [
-        "",
-        "window",
-        "window(sinks=1)",
-    ]
+    ways = ["", "window", "window(sinks=1)"]
+    assert [key.way.swap for key in jobs[0].todo["kl", seed(1)]] == ways
+    known = {key for key in keys if key.way == Way()}
+    _, equal, jobs = left(passes, config, (0, 1), known)
+    assert {old.length for old in equal.values()} == {8} and len(equal) == 2 * 2 * len(OF_TEXT)
+    assert not any(
+        key in known or key in equal for job in jobs for key in sum(job.todo.values(), [])
+    )
 
 
 def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):

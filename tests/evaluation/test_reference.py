@@ -13,8 +13,9 @@ from flax import nnx
 
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import cuts_of, evaluate
-from pe_jax.evaluation.scorers import Models, Reference, Scored, Short, key_tokens
-from pe_jax.evaluation.scoring import divergence, last_rows, target_nats
+from pe_jax.evaluation.reference import Reference, Short, key_tokens
+from pe_jax.evaluation.scorers import Scored
+from pe_jax.evaluation.scoring import Models, divergence, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metrics import METRICS
 from pe_jax.model.lm import LM
@@ -86,7 +87,7 @@ def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(
         passed.append(tokens.shape[1])
         return whole(self, tokens, *args, **kwargs)
 
-    for program in (target_nats, last_rows, divergence):
+    for program in (target_nats, divergence):
         program.clear_cache()
     config = config_of(("same_targets", "kl"))
     with monkeypatch.context() as patch:
@@ -133,16 +134,18 @@ def test_what_is_kept_of_the_reference_is_of_the_windows_and_computed_once(monke
     own = dataclasses.replace(METRICS["kl"], places=METRICS["nonoverlapping"].places, beyond=1)
     monkeypatch.setitem(METRICS, "mine", own)
     made = object.__new__(Reference)
-    made.kept, made.lock = {}, threading.Lock()
-    place, computed = Replica("place", 0), []
+    made.kept, made.lock, made.length = {}, threading.Lock(), 32
+    made.cuts = dict.fromkeys((name, 32) for name in ("kl", "longppl", "mine"))
+    place, computed = Replica("seed", 0), []
 
-    def compute():
+    def compute(*_, **__):
         assert made.lock.locked()  # no other thread computes it, too
         computed.append(0)
-        return len(computed)
+        return np.array(len(computed))
 
+    made._score = made._keys = compute
     asked = (("rows", "kl"), ("rows", "longppl"), ("rows", "mine"), ("keys", "kl"), ("rows", "kl"))
-    kept = [made._once(kind, metric, place, compute) for kind, metric in asked]
+    kept = [made.get(kind, metric, place)[0] for kind, metric in asked]
     assert kept == [1, 1, 2, 3, 1]
 
 
@@ -181,8 +184,8 @@ def test_longppl_is_that_of_its_authors_package_for_fixed_logits():
 
 def test_keys_are_those_of_the_model_itself_and_score_every_way(model, documents, monkeypatch):
     """With bounds that a random model has key tokens for."""
-    monkeypatch.setattr("pe_jax.evaluation.scorers.GAIN", 0.05)
-    monkeypatch.setattr("pe_jax.evaluation.scorers.FULL", 9.0)
+    monkeypatch.setattr("pe_jax.evaluation.reference.GAIN", 0.05)
+    monkeypatch.setattr("pe_jax.evaluation.reference.FULL", 9.0)
     config = config_of(("longppl",), lengths=(64,))
     rows = values(model, documents, config)
     for place in range(3):

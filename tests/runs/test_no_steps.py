@@ -139,7 +139,7 @@ SWAPS = (
 def test_a_pass_is_shared_only_where_it_is_the_same_by_construction():
     members = make("rope", DIMS._replace(train_len=2048))
     config = EvalConfig(lengths=(2048, 16384), swaps=SWAPS, last=256).resolved(2048)
-    computed = {(str(p.way), p.length): p.computed(p.length) for p in plan(members, config)}
+    computed = {(str(p.way), p.length): p.computed() for p in plan(members, config)}
     ways = [str(way) for way in config.ways]
     assert len({computed[way, 16384] for way in ways}) == 5
     assert {way for way in ways if computed[way, 2048] != computed["", 2048]} == {SWAPS[0]}
@@ -161,7 +161,7 @@ def test_scalings_share_the_pass_of_rope_where_they_are_rope():
         "string",
     )
     config = EvalConfig(lengths=(64, 128), swaps=(*same, *others), last=16).resolved(64)
-    computed = {(str(p.way), p.length): p.computed(p.length) for p in plan(members, config)}
+    computed = {(str(p.way), p.length): p.computed() for p in plan(members, config)}
     assert {way for way, n in computed if computed[way, n] == computed["", 64]} == {"", *same}
     assert len({computed[way, 128] for way in ("", *same, *others)}) == 1 + len(same) + len(others)
 
@@ -170,12 +170,12 @@ def test_a_pass_is_not_shared_where_positions_are_not_those_of_the_sequence():
     """Random positions lie farther apart than there are tokens, and a memory moves them."""
     members = make("randomized(max=1024)+rope", DIMS._replace(train_len=64))
     config = EvalConfig(lengths=(64,), swaps=("rerope(window=63)",), last=16).resolved(64)
-    as_trained, swapped = (p.computed(64) for p in plan(members, config))
+    as_trained, swapped = (p.computed() for p in plan(members, config))
     assert as_trained != swapped
     chunk = make("chunk", DIMS._replace(train_len=64))
     config = EvalConfig(lengths=(64,), memory=(64,), last=16).resolved(64)
     with_memory = next(p for p in plan(chunk, config, segment=64) if p.way.memory)
-    assert with_memory.computed(64).encodings == with_memory.encodings
+    assert with_memory.computed().encodings == with_memory.encodings
 
 
 MINE = """
