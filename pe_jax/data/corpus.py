@@ -191,15 +191,15 @@ class Passages:
         if not share:
             return Overlap(share=share)
         most = max(range(len(documents)), key=lambda i: (copied[i] is not None, shared[i]))
-        beside = copied[most]
-        if beside is None:
+        nearest = copied[most]
+        if nearest is None:
             windows = _found_in(self.hashes, np.sort(_window_hashes(documents[most])))
-            beside = int(np.argmax([which.sum() for which in windows]))
+            nearest = int(np.argmax([which.sum() for which in windows]))
         return Overlap(
             share=share,
             copies=sum(copy is not None for copy in copied),
             document=names[most],
-            beside=self.names[beside],
+            beside=self.names[nearest],
         )
 
 

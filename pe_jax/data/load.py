@@ -236,7 +236,7 @@ def _utf8(text: bytes) -> bytes:
     return text
 
 
-# The first part of the path that does not exist, and the nearest names beside it.
+# The first part of the path that does not exist, with similar names in its folder.
 def _where_missing(path: Path) -> str:
     path = asked = path.absolute()
     while not path.parent.exists():

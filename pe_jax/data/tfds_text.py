@@ -25,15 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.data.corpus import (
-    FEWEST_FILES,
-    SPLITS,
-    Corpus,
-    Document,
-    by_file,
-    by_position,
-    corpus_of,
-)
+from pe_jax.data.corpus import FEWEST_FILES, Corpus, Document, by_file, by_position, corpus_of
 from pe_jax.errors import nearest
 from pe_jax.storage.paths import expanded
 
@@ -76,8 +68,8 @@ def load(source: str, root: str = "") -> Corpus:
         )
     texts = [text for name, taken in parts for text in _documents(builder, name, taken)]
     if held:
-        kept = (texts, _documents(builder, valid), _documents(builder, "test"))
-        splits = dict(zip(SPLITS, kept, strict=True))
+        splits = {"train": texts, "valid": _documents(builder, valid)}
+        splits["test"] = _documents(builder, "test")
         return corpus_of(source, splits, BY_DATASET.format(train, valid))
     left = " and ".join(name for name in names if name not in trained)
     rest = f"; {left} left out" if left else ""
@@ -103,7 +95,7 @@ def write(corpus: Corpus, name: str, folder: Path) -> Path:
     path = folder / name / VERSION
     if path.exists():
         raise ValueError(f"{path} exists: choose another name, or delete that folder")
-    names = dict(zip(SPLITS, ("train", "validation", "test"), strict=True))
+    names = {"train": "train", "valid": "validation", "test": "test"}
     tfds.disable_progress_bar()
     try:
         with contextlib.redirect_stdout(io.StringIO()):  # TFDS prints while it works

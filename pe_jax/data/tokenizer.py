@@ -42,7 +42,7 @@ IN_FILES = ("file", "hf", "gguf")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """A vocabulary, and how text is cut into its tokens."""
+    """A vocabulary with its way to cut text into tokens."""
 
     spec: str
     """As it was given: bytes, bpe:N, file:PATH, hf:DIR or gguf:PATH."""
@@ -170,7 +170,7 @@ def symbols(count: int) -> Tokenizer:
 
 
 def no_text(task: str, identity: str, count: int) -> Tokens:
-    """What a task that draws its samples reads: no text. `identity` tells it from any other, and
+    """The empty text of a task that draws its samples. `identity` tells the task from others, and
     `count` is the number of its tokens.
     """
     about = record.CorpusRecord(source=task, hash=hashes.sha256(identity))

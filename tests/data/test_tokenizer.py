@@ -3,7 +3,6 @@
 The oracles are the text itself, the library's own decoder, and a model that knows nothing.
 """
 
-import dataclasses
 import json
 import math
 import shutil
@@ -16,7 +15,6 @@ import numpy as np
 import pytest
 import tokenizers
 from commands import Lab, result, rewrite, run_of, the_run, tiny
-from studies import facts_of, table_of, tables_of
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
@@ -27,7 +25,6 @@ from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
-from pe_jax.evaluation.scoring import by_batches
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import TextMetric
 from pe_jax.metrics import METRICS
@@ -208,7 +205,7 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
         ]
         assert (len(scored), len(b"".join(scored))) == (cut.targets, cut.bytes)
         assert cut.bytes == windows(documents, metric, 8, config, trained).bytes
-        nats = by_batches(cut, lambda t, first, k=cut.last: t[:, -k:] + 0.5, 7)
+        nats = cut.tokens[:, -cut.last :] + 0.5
         values = cut.value(nats) * math.log(2)
         total = sum(
             row[r + 1] + 0.5
@@ -590,21 +587,3 @@ def test_a_run_that_starts_from_another_has_its_tokens(run, lab):
     )
     with pytest.raises(ValueError, match="lm.vocab is 300 there and 320 here"):
         run_of(**other, **{"data.tokenizer": "bpe:320"})
-
-
-def test_what_is_said_of_a_run_names_its_tokens(run):
-    found = records.decode(record.Result, result(run))
-    size = found.target_bytes["same_targets"][16]
-    assert f"256 tokens ({size:,} bytes) are scored at each length." in facts_of([found])
-    assert "Windows of 16 tokens (bpe:300) of files:" in facts_of([found])
-    labels = [row.label for row in table_of([found]).rows]
-    assert labels == ["rope", "rope, window 16", "rope, cropped to 16"]
-    sizes = {m: dict.fromkeys(s, 256) for m, s in found.target_bytes.items()}
-    plain = dataclasses.replace(
-        found, id="rope-0", target_bytes=sizes, tokenizer=record.Vocabulary()
-    )
-    assert "256 tokens are scored at each length." in facts_of([plain])
-    assert "Windows of 16 tokens of files:" in facts_of([plain])
-    apart = tables_of([found, plain], "same_targets")
-    assert apart[0].heading == "tokenizer bytes"
-    assert apart[1].heading.startswith("tokenizer bpe:300 (SHA-256 ")
