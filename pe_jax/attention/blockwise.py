@@ -72,10 +72,10 @@ def attend_blockwise(
 # By tiles, with the online softmax
 
 
+# Each query block along the key blocks that it visits.
 def _by_tiles(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int
 ) -> Float[Array, "Q T H K"]:
-    """Each query block along the key blocks that it visits."""
     own, groups = _visits(pe, queries.rows, keys, terms, block)
     blocks = _into_blocks(queries, block).heads_first()
 
@@ -87,16 +87,14 @@ def _by_tiles(
     return jax.lax.map(attend_query_block, ((jnp.arange(len(blocks.q)), blocks), own))
 
 
+# The output of one query block from the `groups` of tiles that it visits (`_visits`).
+#
+# Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
+# instead of a vector for each distance, shifted into place, one serves the whole tile.
+#
+# The arguments of a branch are kept for the backward pass at every step. So a branch gets the keys
+# and terms of its tile alone, and does not cut them from those of all tiles.
 def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
-    """The output of one query block from the `groups` of tiles that it visits (`_visits`).
-
-    Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
-    instead of a vector for each distance, shifted into place, one serves the whole tile.
-
-    The arguments of a branch are kept for the backward pass at every step. So a branch gets the
-    keys and terms of its tile alone, and does not cut them from those of all tiles.
-    """
-
     def empty(running, tile):
         return running
 
@@ -121,13 +119,12 @@ def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H 
     return running.output()
 
 
+# EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
+# constant, by `Bound.constant_from`. NEAR: any other.
+#
+# It looks at the first and the last index of the blocks alone, so a tile whose pairs are all hidden
+# may come out as NEAR or FAR.
 def _tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
-    """EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
-    constant, by `Bound.constant_from`. NEAR: any other.
-
-    It looks at the first and the last index of the blocks alone, so a tile whose pairs are all
-    hidden may come out as NEAR or FAR.
-    """
     first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
     q_first, q_last = q_idx[0], jnp.max(q_idx)
     seen = last >= 0
@@ -143,7 +140,7 @@ def _tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int
 
 
 class Running(NamedTuple):
-    """What the online softmax keeps of the keys that a query block has visited."""
+    """The state of the online softmax after the keys that a query block has visited."""
 
     top: Float[Array, "H T"]
     total: Float[Array, "H T"]
@@ -179,13 +176,12 @@ class Running(NamedTuple):
 # By whole rows
 
 
+# Each query block with all keys at once. In a causal model with as many queries as keys the query
+# blocks of each quarter of the sequence get the keys up to the end of that quarter alone, which
+# spares 3/8 of the pairs.
 def _by_whole_rows(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int, T: int
 ) -> Float[Array, "Q T H K"]:
-    """Each query block with all keys at once. In a causal model with as many queries as keys the
-    query blocks of each quarter of the sequence get the keys up to the end of that quarter alone,
-    which spares 3/8 of the pairs.
-    """
     S = keys.k.shape[0]
     blocks = _into_blocks(queries, block).heads_first()
     count = len(blocks.q)
@@ -215,6 +211,10 @@ def _by_whole_rows(
 # the sinks (first). A key that is in both is masked among the first ones. The work is then linear
 # in the length.
 #
+# The near blocks begin where the window of the query block's first query does, not at a multiple of
+# the block size. So their tiles have the same distances for every query block, and the terms of the
+# first query block serve all.
+#
 # Where a window overlaps few key blocks, those of every query block are laid out before the loop
 # over query blocks, as [Q, near, ...], so a key is there several times. Were they cut out of all
 # keys inside the loop, the gradient of every cut would be an array of the size of all keys, zero
@@ -223,62 +223,35 @@ def _by_whole_rows(
 # gradients of cuts.
 
 
+# (own, groups): arrays [Q, ...] that differ between query blocks, for a loop to slice; and a
+# function: `groups(i, own[i])` lists one or two groups of tiles for query block i, each to be
+# scanned: key blocks and the relative terms of their tiles, both [blocks, ...]. `queries` must fill
+# whole blocks; `keys` are neither padded nor cut; `terms` are of all queries and keys.
 def _visits(
     pe: Bound, queries: Rows, keys: Keys, terms: Relative, block: int
 ) -> tuple[Any, Callable[[Any, Any], list[tuple[Keys, Relative]]]]:
-    """(own, groups): arrays [Q, ...] that differ between query blocks, for a loop to slice; and a
-    function that gives the tiles of one query block.
-
-    `groups(i, own[i])` lists one or two groups of tiles for query block i, each to be scanned: key
-    blocks and the relative terms of their tiles, both [blocks, ...]. `queries` must fill whole
-    blocks; `keys` are neither padded nor cut; `terms` are of all queries and keys.
-    """
-    S = keys.rows.idx.shape[0]
+    S, Q = keys.rows.idx.shape[0], queries.idx.shape[0] // block
     # Of several windows the smallest decides what is visited; the mask has them all.
     window, sinks = min(pe.reach, key=sum, default=(S, 0))
     # As many keys as the windows of a query block's queries cover together, in whole blocks.
     near = -(-(window - 1 + block + (0 if pe.causal else window - 1)) // block)
     first = -(-sinks // block)
-    if (near + first) * block < S:
-        return _visit_near_and_first(pe, queries, keys, terms, block, window, near, first)
-    return _visit_all(queries, keys, terms, block)
+    if (near + first) * block >= S:
+        every = _into_blocks(_pad(keys, block), block).heads_first()
+        count = every.rows.idx.shape[0]
+        tiles = terms.tiles(block, Q * block, count * block)
+        return None, lambda i, own: [(every, _cut(tiles, Q - 1 - i, count))]
 
-
-def _visit_all(queries: Rows, keys: Keys, terms: Relative, block: int):
-    """`_visits` of all key blocks, which every query block shares."""
-    keys = _into_blocks(_pad(keys, block), block).heads_first()
-    Q, count = queries.idx.shape[0] // block, keys.rows.idx.shape[0]
-    tiles = terms.tiles(block, Q * block, count * block)
-
-    def groups(i, own):
-        return [(keys, _cut(tiles, Q - 1 - i, count))]
-
-    return None, groups
-
-
-def _visit_near_and_first(
-    pe: Bound,
-    queries: Rows,
-    keys: Keys,
-    terms: Relative,
-    block: int,
-    window: int,
-    near: int,
-    first: int,
-):
-    """`_visits` of the `near` key blocks from where a query block's window begins, and of the
-    `first` key blocks of the sequence.
-
-    The near blocks begin where the window of the query block's first query does, not at a multiple
-    of the block size. So their tiles have the same distances for every query block, and the terms
-    of the first query block serve all.
-    """
-    Q = queries.idx.shape[0] // block
-    row_of_index_0 = _row_of_index_0(keys.rows.idx)
+    # The row with index 0; if none has it, where consecutive rows would have it, which may be below
+    # 0 or beyond the end.
+    idx = keys.rows.idx
+    row_of_index_0 = -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
     begin_idx = queries.idx[0] - (window - 1)
     begin_row = row_of_index_0 + begin_idx
-    laid_out, near_keys = _near_blocks(keys, begin_row, near, Q, block)
-
+    padded = _pad(keys, block, before=near * block, after=near * block)
+    around = _cut(padded, begin_row + near * block, (Q + near - 1) * block)
+    around = _into_blocks(around, block).heads_first()
+    laid_out = _overlapping(around, near, Q) if near <= LAID_OUT else None
     # These positions hold where positions are consecutive; elsewhere the terms do not read them.
     near_tiles = relative_terms(
         pe,
@@ -286,9 +259,18 @@ def _visit_near_and_first(
         keys.rows.pos[0] + begin_row + jnp.arange(near * block),
         room=block,
     ).tiles(block, block, near * block)
+
+    def near_group(i, laid_out):
+        return (_cut(around, i, near) if laid_out is None else laid_out), near_tiles
+
     if not first:
-        return laid_out, lambda i, own: [(near_keys(i, own), near_tiles)]
-    first_keys, first_tiles = _first_keys(keys, row_of_index_0, terms, first, Q, block)
+        return laid_out, lambda i, own: [near_group(i, own)]
+    size = first * block
+    start = jnp.clip(row_of_index_0, 0, max(0, S - size))
+    first_keys = _cut(_pad(keys, block), start, size)
+    # Query block i has the tiles from Q - 1 - i on: those of the last query block come first.
+    tiles = _overlapping(terms.tiles(block, Q * block, size, start), first, Q)
+    first_tiles = jax.tree.map(lambda t: t[::-1], tiles)
 
     def groups(i, own):
         laid_out, first_tiles = own
@@ -297,57 +279,19 @@ def _visit_near_and_first(
         idx = jnp.where(is_near, ABSENT, first_keys.rows.idx)
         others = first_keys._replace(rows=first_keys.rows._replace(idx=idx))
         others = _into_blocks(others, block).heads_first()
-        return [(others, first_tiles), (near_keys(i, laid_out), near_tiles)]
+        return [(others, first_tiles), near_group(i, laid_out)]
 
     return (laid_out, first_tiles), groups
 
 
-def _row_of_index_0(idx: Int[Array, "S"]) -> Int[Array, ""]:
-    """The row that has index 0. If none has, it is the row where consecutive rows would have it,
-    which may be below 0 or beyond the end.
-    """
-    S = idx.shape[0]
-    return -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
-
-
-def _near_blocks(keys: Keys, begin, near: int, Q: int, block: int):
-    """(own, near_keys): `near_keys(i, own[i])` are the `near` key blocks from where the window of
-    query block i begins; that of the first query block begins at row `begin`. Rows before the first
-    key or after the last have the index ABSENT.
-
-    A few blocks are laid out for every query block: `own` is [Q, near, block, ...]. Many would take
-    several times the memory of the keys: `own` is None, and `near_keys` cuts them out.
-    """
-    padded = _pad(keys, block, before=near * block, after=near * block)
-    around = _cut(padded, begin + near * block, (Q + near - 1) * block)
-    around = _into_blocks(around, block).heads_first()
-    if near <= LAID_OUT:
-        return _overlapping(around, near, Q), lambda i, own: own
-    return None, lambda i, own: _cut(around, i, near)
-
-
-def _first_keys(keys: Keys, row_of_index_0, terms: Relative, first: int, Q: int, block: int):
-    """The keys from index 0 on that fill `first` blocks, [first * block, ...]; and their tiles for
-    each query block, [Q, first, ...].
-    """
-    size = first * block
-    start = jnp.clip(row_of_index_0, 0, max(0, keys.rows.idx.shape[0] - size))
-    first_keys = _cut(_pad(keys, block), start, size)
-    tiles = terms.tiles(block, Q * block, size, start)
-    # Query block i has tiles Q - 1 - i on: those of the last query block come first.
-    return first_keys, jax.tree.map(lambda t: t[::-1], _overlapping(tiles, first, Q))
-
-
+# [runs, count, ...]: run i has the `count` blocks (or tiles) from number i on.
 def _overlapping(tree: Any, count: int, runs: int) -> Any:
-    """[runs, count, ...]: run i has the `count` blocks (or tiles) from number i on."""
     return jax.tree.map(lambda a: jnp.stack([a[j : j + runs] for j in range(count)], axis=1), tree)
 
 
+# Every array lengthened with rows of the index ABSENT: `before` and `after`, and at the end as many
+# more as fill the last block.
 def _pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
-    """Every array lengthened with rows of the index ABSENT: `before` and `after`, and at the end as
-    many more as fill the last block.
-    """
-
     def lengthened(a, value=0):
         fill = -(before + a.shape[0] + after) % block
         widths = [(before, after + fill)] + [(0, 0)] * (a.ndim - 1)
@@ -358,11 +302,11 @@ def _pad(tokens: Tokens, block: int, before: int = 0, after: int = 0) -> Tokens:
     return padded._replace(rows=padded.rows._replace(idx=idx))
 
 
+# `size` entries of every array from `start` on, which may be traced.
 def _cut(tree: Any, start, size: int) -> Any:
-    """`size` entries of every array from `start` on, which may be traced."""
     return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), tree)
 
 
+# Every array from [L, ...] to [L / block, block, ...].
 def _into_blocks(tree: Any, block: int) -> Any:
-    """Every array from [L, ...] to [L / block, block, ...]."""
     return jax.tree.map(lambda a: a.reshape(-1, block, *a.shape[1:]), tree)

@@ -125,7 +125,7 @@ class Bound:
 
     @property
     def span(self) -> int | None:
-        """How many tokens, the last of which is its own, the output of a query depends on: the
+        """The number of tokens, its own included, that the output of a query depends on: the
         narrowest window. None: all tokens before it.
         """
         windows = [window for window, sinks in self.reach if not sinks]
@@ -146,8 +146,8 @@ class Bound:
         ends = [end for e in members if (end := e.constant_from()) is not None]
         return max(ends) if ends and len(ends) == len(members) else None
 
+    # (encoding, its parameters, its entry of each of `coords`) for those with the hook.
     def _members(self, hook: str, *coords: tuple[Coords, ...]):
-        """(encoding, its parameters, its entry of each of `coords`) for those with the hook."""
         for i, (e, params) in enumerate(zip(self.encodings, self.params, strict=True)):
             if overrides(e, hook):
                 yield e, params, *(c[i] for c in coords)

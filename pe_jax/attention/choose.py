@@ -36,8 +36,8 @@ def choose(
     return unfused
 
 
+# Fused attention where it serves the encodings. On a CPU the TPU's kernel is interpreted.
 def _fused_or(unfused: Callable, pe: Bound, q, k, v, queries, keys):
-    """Fused attention where it serves the encodings. On a CPU the TPU's kernel is interpreted."""
     backend = jax.default_backend()
     target = "gpu" if backend == "gpu" else "tpu"
     if refusal(pe, queries, keys, q.shape[1], target):
@@ -45,10 +45,9 @@ def _fused_or(unfused: Callable, pe: Bound, q, k, v, queries, keys):
     return attend_fused(pe, q, k, v, queries, keys, target=target, interpret=backend == "cpu")
 
 
+# Whether the program is for one TPU, or for one GPU that Triton serves: NVIDIA's from compute
+# capability 8.0 on. XLA cannot split a kernel over several devices.
 def _has_kernels() -> bool:
-    """Whether the program is for one TPU, or for one GPU that Triton serves: NVIDIA's from compute
-    capability 8.0 on. XLA cannot split a kernel over several devices.
-    """
     backend = jax.default_backend()
     if backend not in ("tpu", "gpu") or jax.device_count() > 1:
         return False
@@ -56,23 +55,21 @@ def _has_kernels() -> bool:
     return backend == "tpu" or not capability[0].isdigit() or float(capability) >= 8
 
 
+# Whether the float32 logits of `heads` heads, those of all sequences together, fit in 8 MiB on a
+# CPU, for the sake of its caches, or in 1 GiB on an accelerator, and no window hides most. On a CPU
+# also for keys that do not fill two blocks: at 80 tokens a step takes 2/3 of the time.
+#
+# Always for a single query, which blockwise attention would pad to a whole block.
 def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:
-    """Whether the float32 logits of `heads` heads, those of all sequences together, fit in 8 MiB
-    on a CPU, for the sake of its caches, or in 1 GiB on an accelerator, and no window hides most.
-    On a CPU also for keys that do not fill two blocks: at 80 tokens a step takes 2/3 of the time.
-
-    Always for a single query, which blockwise attention would pad to a whole block.
-    """
     cpu = jax.default_backend() == "cpu"
     fits = (cpu and keys < 128) or 4 * heads * queries * keys <= (2**23 if cpu else 2**30)
     mostly_hidden = any(keys > 4 * (window + sinks) for window, sinks in pe.reach)
     return queries == 1 or (fits and not mostly_hidden)
 
 
+# A power of two from 64 to 512: a quarter of the keys up to 128, of more than 1024 keys 1/8, and no
+# more than a window needs.
 def _block_size(pe: Bound, keys: int) -> int:
-    """A power of two from 64 to 512: a quarter of the keys up to 128, of more than 1024 keys 1/8,
-    and no more than a window needs.
-    """
     if pe.whole_rows:  # a query block has logits with all keys, so it must not grow with them
         return 64
     window = min((window for window, _ in pe.reach), default=keys)

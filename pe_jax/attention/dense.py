@@ -73,13 +73,11 @@ def masked_logits(
     return pe.logits(hide(s), queries.q, keys.k, q_coords, k_coords, hide)
 
 
+# The dot products of near and far pairs, each computed only if some pair needs it: in most tiles of
+# blockwise attention one of the two.
 def _products(
     pe: Bound, queries: Queries, keys: Keys, seen: Bool[Array, "1 T S"]
 ) -> Float[Array, "H T S"]:
-    """The dot products. Of those of near pairs and those of far ones, only what some pair needs is
-    computed: one of the two in most tiles of blockwise attention.
-    """
-
     def product(q, k):
         return jnp.einsum("htk,hsk->hts", q, k, preferred_element_type=jnp.float32)
 

@@ -171,7 +171,7 @@ class _Pairs(NamedTuple):
     names: tuple[str, ...]
     """Of the results, as in PAIRS. "far" gives 1 where a pair is far, and has no gradient."""
     arrays: dict[str, Array]
-    """What the kernel gets of the coordinates, [L, ...], and of all parameters, "numbers" [P]."""
+    """The inputs of the kernel: coordinates, [L, ...], and all parameters, "numbers" [P]."""
     arguments: tuple[tuple[str, Any], ...]
     """For each argument the array that has it, and its shape and dtype."""
     forward: ClosedJaxpr
@@ -201,9 +201,9 @@ class _Pairs(NamedTuple):
         return cls(names, arrays, arguments, forward, backward)
 
 
+# The numbers of the leaves that are arguments; `forward` and `backward` of `_Pairs`.
 @functools.lru_cache(maxsize=256)
 def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) -> Any:
-    """The numbers of the leaves that are arguments; `forward` and `backward` of `_Pairs`."""
     structs = list(itertools.starmap(jax.ShapeDtypeStruct, shapes))
     names = [name for name in PAIRS if any(overrides(e, name) for e in encodings)]
 
@@ -244,7 +244,7 @@ def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """What of a call is known when it is traced."""
+    """The static part of a call."""
 
     block: int
     queries: int
@@ -364,18 +364,18 @@ class _Plan:
         with jax.ensure_compile_time_eval():
             return max(1, int(jnp.max(self.steps(side, jnp.arange(self.blocks(side))))))
 
+    # Its block's number; by a shift, since Mosaic has no division that rounds down.
     def _block_of(self, token: Any) -> Any:
-        """Its block's number; by a shift, since Mosaic has no division that rounds down."""
         return token >> (self.block.bit_length() - 1)
 
+    # The narrowest window; 0: none. A pair that it hides is one of its sinks.
     @property
     def _window(self) -> int:
-        """The narrowest window; 0: none. A pair that it hides is one of its sinks."""
         return min((window for window, _ in self.reach), default=0)
 
+    # The blocks of the sinks.
     @property
     def _first(self) -> int:
-        """The blocks of the sinks."""
         most = max((sinks for _, sinks in self.reach), default=0)
         return min(pl.cdiv(most, self.block), self.key_blocks)
 
@@ -402,7 +402,7 @@ class _Kernel(NamedTuple):
 
 
 class _Tile:
-    """What a kernel reads of one query block and one key block."""
+    """The inputs of a kernel for one query block and one key block."""
 
     def __init__(self, plan: _Plan, refs: dict[str, Any], i: Any, j: Any, at: Any, more: Any):
         self.plan, self.refs, self.i, self.j, self.at, self.more = plan, refs, i, j, at, more
@@ -531,16 +531,15 @@ class _Tile:
             yield pointwise.filled(shape.shape, values)
 
 
+# A product of matrices along these axes, float32.
 def _product(a: Array, b: Array, axes: tuple[int, int]) -> Float[Array, "B n"]:
-    """A product of matrices along these axes, float32."""
     return jax.lax.dot_general(
         a, b, (((axes[0],), (axes[1],)), ((), ())), preferred_element_type=jnp.float32
     )
 
 
+# The kernel with its gradient, as a function of the arrays that have one and of the others.
 def _differentiable(plan: _Plan) -> Callable:
-    """The kernel with its gradient, as a function of the arrays that have one and of the others."""
-
     @jax.custom_vjp
     def attend(given, fixed):
         return _forward(plan, given | fixed)["q_out"]
@@ -563,8 +562,8 @@ def _differentiable(plan: _Plan) -> Callable:
     return attend
 
 
+# The output, [H, T', V], and the logarithm of the softmax's denominator, [H, 1, T'].
 def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
-    """The output, [H, T', V], and the logarithm of the softmax's denominator, [H, 1, T']."""
     H, width, _ = arrays["k_value"].shape
     tokens, B = arrays["q"].shape[-1], plan.block
 
@@ -615,10 +614,9 @@ def _slopes(tile: _Tile, head: int) -> _Slopes:
     return _Slopes(p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw)
 
 
+# The gradients of one side's vectors and coordinates. The queries' program also adds up those of
+# tables, of vectors at distances and of parameters.
 def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Array]:
-    """The gradients of one side's vectors and coordinates. The queries' program also adds up those
-    of tables, of vectors at distances and of parameters.
-    """
     other, axis = ("k", 0) if side == "q" else ("q", 1)
     vectors = [name for name in ROWS if name[0] == side and name in arrays]
     coords = [name for name in arrays if name.startswith(f"{side}_coord") and _floats(arrays[name])]
@@ -692,15 +690,14 @@ def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Arr
     return plan.target.run(plan, kernel)
 
 
+# A tile of what may be a column, a row or a number.
 def _whole(x: Any, block: int) -> Float[Array, "B B"]:
-    """A tile of what may be a column, a row or a number."""
     return jnp.broadcast_to(x, (block, block))
 
 
+# The part of an array that a program gets: G heads, and of a side in `blocks` one block of tokens.
+# The function there gives the number of the block for the program's place in the grid.
 def _spec(plan: _Plan, name: str, array: Any, blocks: dict[str, Callable]) -> pl.BlockSpec:
-    """What a program gets of an array: G heads, and of a side in `blocks` one block of tokens. The
-    function there gives the number of the block for the program's place in the grid.
-    """
     shape, number = list(array.shape), blocks.get(name[0])
     if len(shape) == 3:
         shape[0] = plan.group
@@ -923,7 +920,7 @@ class _Gpu:
         return sums | out
 
 
+# The column of each pair of a tile in a table.
 def _columns(start: Any, block: int) -> Int[Array, "B B"]:
-    """The column of each pair of a tile in a table."""
     row, column = (jax.lax.broadcasted_iota(jnp.int32, (block, block), a) for a in (0, 1))
     return start + block - 1 - row + column

@@ -132,15 +132,15 @@ class _Evaluation:
             return [MOVES[name](params, *xs)]
         raise NotPointwise(f"{name} is no function of one pair's numbers")
 
+    # The function of each tile.
     def _each(self, function: Callable, *xs: Tiles) -> Tiles:
-        """The function of each tile."""
         wide = np.broadcast_arrays(*xs)
         self._made(wide[0].size)
         places = np.ndindex(*wide[0].shape)
         return filled(wide[0].shape, (_of_tiles(function, [x[p] for x in wide]) for p in places))
 
+    # Sums, products or extremes along axes.
     def _reduced(self, function: Callable, x: Tiles, axes: Sequence[int]) -> Tiles:
-        """Sums, products or extremes along axes."""
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         shape = [x.shape[axis] for axis in kept]
         rows = x.transpose(*axes, *kept).reshape(-1, *shape)
@@ -148,8 +148,8 @@ class _Evaluation:
             functools.partial(self._each, function), (rows[n, ...] for n in range(len(rows)))
         )
 
+    # Sums of products, tile by tile: no matrix product is worth it for axes this short.
     def _product(self, dimensions: Any, a: Tiles, b: Tiles) -> Tiles:
-        """Sums of products, tile by tile: no matrix product is worth it for axes this short."""
         (sum_a, sum_b), (batch_a, batch_b) = dimensions
         free_a = [i for i in range(a.ndim) if i not in (*sum_a, *batch_a)]
         free_b = [i for i in range(b.ndim) if i not in (*sum_b, *batch_b)]
@@ -159,10 +159,9 @@ class _Evaluation:
         b = b.transpose(*sum_b, *batch_b, *free_b).reshape(-1, *batch, *[1] * len(rows), *columns)
         return self._reduced(operator.add, self._each(operator.mul, a, b), (0,))
 
+    # A loop, step after step. Its constants come first, then what it carries, then what has an axis
+    # of steps.
     def _scan(self, equation: Any, xs: list[Tiles]) -> list[Tiles]:
-        """A loop, step after step. Its constants come first, then what it carries, then what has an
-        axis of steps.
-        """
         params, inner = equation.params, equation.params["jaxpr"].jaxpr
         carried = sum(map(_same_rank, equation.outvars, inner.outvars))
         fixed = sum(map(_same_rank, equation.invars, inner.invars)) - carried
@@ -185,8 +184,8 @@ def _same_rank(a: Any, b: Any) -> bool:
     return len(a.aval.shape) == len(b.aval.shape)
 
 
+# The function of tiles, columns, rows and numbers, broadcast to the same shape.
 def _of_tiles(function: Callable, xs: Sequence[Any]) -> Any:
-    """The function of tiles, columns, rows and numbers, broadcast to the same shape."""
     if all(isinstance(x, np.generic) for x in xs):
         with jax.ensure_compile_time_eval():
             return np.asarray(function(*xs))[()]

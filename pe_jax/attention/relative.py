@@ -1,5 +1,5 @@
-"""The relative terms: those of the five `relative_*` hooks, which depend on the distance of a query
-from a key alone.
+"""The relative terms, of the five `relative_*` hooks: functions of the distance of a query from a
+key.
 
 Where positions are consecutive integers, T queries and S keys have only T + S - 1 distances. Each
 hook is evaluated once at each of them, which makes a table, and the values are shifted into place
@@ -115,7 +115,7 @@ class Tables:
         return dataclasses.replace(self, of_hook=column)
 
     def scores(self, pe: Bound, queries: Queries, keys: Keys):
-        """What is added to the logits: [H, T, S], or what broadcasts to it."""
+        """Terms of the logits: [H, T, S], or what broadcasts to it."""
         q, k = queries.q, keys.k
         T, S, columns, out = q.shape[0], k.shape[0], 0.0, 0.0
         if "relative_keys" in self.of_hook:
@@ -130,14 +130,14 @@ class Tables:
         return out
 
     def gate(self, pe: Bound, queries: Queries, keys: Keys):
-        """What multiplies the weights: [H, T, S], or what broadcasts to it."""
+        """Factors of the weights: [H, T, S], or what broadcasts to it."""
         if "relative_gate" not in self.of_hook:
             return 1.0
         columns = self.of_hook["relative_gate"][:, None]
         return _over_keys(columns, queries.q.shape[0], keys.k.shape[0])
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """What is added to the output for the weights w: [H, T, K], or 0.0."""
+        """Terms of the output for the weights w: [H, T, K], or 0.0."""
         if "relative_values" not in self.of_hook:
             return 0.0
         table = self.of_hook["relative_values"]
@@ -146,20 +146,19 @@ class Tables:
         return jnp.einsum("htn,hnk->htk", unshift(w, table.shape[1]), table)
 
 
+# [H, T or 1, N] to [H, T, S]; a single column stays as it is, to broadcast over the keys.
 def _over_keys(columns, queries: int, keys: int):
-    """[H, T or 1, N] to [H, T, S]; a single column stays as it is, to broadcast over the keys."""
     H, _, N = columns.shape
     if N == 1:
         return columns
     return shift(jnp.broadcast_to(columns, (H, queries, N)), keys)
 
 
+# r'_{i-j} . k_j, with r' from the table of `relative_queries`: [H, T, S].
+#
+# Here rows are keys and not queries, and along the queries the columns of the table fall. `shift`
+# wants them to rise, so it gets both axes reversed: row S - 1 - j and column T - 1 - t.
 def _dotted_with_keys(k, table, queries: int):
-    """r'_{i-j} . k_j, with r' from the table of `relative_queries`: [H, T, S].
-
-    Here rows are keys and not queries, and along the queries the columns of the table fall. `shift`
-    wants them to rise, so it gets both axes reversed: row S - 1 - j and column T - 1 - t.
-    """
     S = k.shape[0]
     if table.shape[1] == 1:
         return jnp.einsum("shk,hk->hs", k, table[:, 0], preferred_element_type=jnp.float32)[:, None]
@@ -201,7 +200,7 @@ class Pairs(NamedTuple):
         return self
 
     def scores(self, pe: Bound, queries: Queries, keys: Keys):
-        """What is added to the logits: [H, T, S], or what broadcasts to it."""
+        """Terms of the logits: [H, T, S], or what broadcasts to it."""
         q_pos, k_pos = queries.rows.pos, keys.rows.pos
         out = self._pair_by_pair(pe, "relative_bias", queries, keys, 0.0)
         if self._is_given(pe, "relative_keys", k_pos):
@@ -212,11 +211,11 @@ class Pairs(NamedTuple):
         return out
 
     def gate(self, pe: Bound, queries: Queries, keys: Keys):
-        """What multiplies the weights: [H, T, S], or 1.0."""
+        """Factors of the weights: [H, T, S], or 1.0."""
         return self._pair_by_pair(pe, "relative_gate", queries, keys, 1.0)
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """What is added to the output for the weights w: [H, T, K], or 0.0."""
+        """Terms of the output for the weights w: [H, T, K], or 0.0."""
         hook, q_pos, k_pos = "relative_values", queries.rows.pos, keys.rows.pos
         if not self._is_given(pe, hook, k_pos):
             return 0.0
@@ -228,24 +227,21 @@ class Pairs(NamedTuple):
 
         return jax.lax.map(weighted_sum_of_a_query, (w.swapaxes(0, 1), q_pos)).swapaxes(0, 1)
 
+    # Whether the hook gives an array: an encoding that overrides it may still return a plain
+    # number, by one of its fields.
     def _is_given(self, pe: Bound, hook: str, pos) -> bool:
-        """Whether the hook gives an array: an encoding that overrides it may still return a plain
-        number, by one of its fields.
-        """
         return jax.eval_shape(functools.partial(pe.relative, hook), pos).ndim > 0
 
+    # A hook that gives a number for each pair: [H, T, S]; `otherwise` where none is given.
     def _pair_by_pair(self, pe: Bound, hook: str, queries: Queries, keys: Keys, otherwise: float):
-        """A hook that gives a number for each pair: [H, T, S]; `otherwise` where none is given."""
         if not self._is_given(pe, hook, keys.rows.pos):
             return otherwise
         n = queries.rows.pos[:, None] - keys.rows.pos[None, :]
         return jnp.reshape(pe.relative(hook, n.ravel()), (-1, *n.shape))
 
+    # The dot products of each row of x, [R, H, K], with a hook's vectors at the distances pos +
+    # others, where `pos` [R] has the row's own: [R, H, len(others)].
     def _row_by_row(self, pe: Bound, hook: str, x, pos, others):
-        """The dot products of each row of x, [R, H, K], with a hook's vectors at the distances
-        pos + others, where `pos` [R] has the row's own: [R, H, len(others)].
-        """
-
         @jax.checkpoint
         def dots_of_a_row(row):
             x, pos = row

@@ -1,4 +1,4 @@
-"""What the forms of attention work on: rows of tokens, queries and keys; and the mask.
+"""The inputs of attention: rows of tokens, queries and keys; and the mask.
 
 Two numbers are kept for each token, and they must not be confused. The index is its place in the
 sequence: it makes the mask, and nothing else. The position is what encodings read: it may be drawn
@@ -22,13 +22,13 @@ ABSENT = -1  # the index of a row without a token; any index below 0 means the s
 
 
 class Rows(NamedTuple):
-    """What attention knows of consecutive tokens, besides their vectors."""
+    """Indices, positions and coordinates of consecutive tokens."""
 
     idx: Int[Array, "L"]
     """The place in the sequence: consecutive integers, or below 0 where there is no token."""
     pos: Num[Array, "L"]
-    """What the relative hooks take distances of: the positions after every `positions` hook, or
-    where these are consecutive integers, any others.
+    """The positions after every `positions` hook, of which the relative hooks take distances; where
+    these are consecutive integers, any others.
     """
     coords: tuple[Any, ...]
     """For each encoding, what its `locate` returned: pytrees of [L, ...]."""
@@ -44,7 +44,7 @@ class Queries(NamedTuple):
     q: Float[Array, "T H K"]
     """Times K^-1/2 and `scale`, before the `qk` hooks: what `logits` and `relative_keys` read."""
     rotated: Float[Array, "T H J"]
-    """The same after the `qk` hooks, most of which rotate: what the dot product takes."""
+    """The same after the `qk` hooks, for the dot product."""
     far: Float[Array, "T H J"] | None
     """What it takes for far pairs; None where no encoding has the hook `far`."""
     rows: Rows

@@ -1,4 +1,4 @@
-"""What a model keeps of the tokens before those that it is given, and the key/value cache.
+"""The key/value cache, and other memories of the tokens before a call of the model.
 
     logits, cache = model(prompt, Cache.empty(layers))
     logits, cache = model(tokens, cache.grown(room))
@@ -67,8 +67,8 @@ class Seen(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerPast:
-    """What one layer keeps of the tokens before the new ones. This class keeps nothing: a layer
-    gets back the rows that it hands over.
+    """The past of one layer. This class keeps nothing: a layer gets back the rows that it hands
+    over.
 
     Each method takes rows that the layer has computed, the first of which is row `start` of the S
     (`Seen.start`). It returns the rows of all S tokens, and the past with the new rows in it.
@@ -149,12 +149,10 @@ class LayerCache(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Past:
-    """What a model keeps of the tokens before the new ones. This class keeps nothing, as in the
-    full forward pass.
-    """
+    """The past of a model. This class keeps nothing, as in the full forward pass."""
 
     input: LayerPast
-    """What is kept at the model's input, for encodings whose `embed` acts there."""
+    """The past of the model's input, for encodings whose `embed` acts there."""
     layers: tuple[LayerPast, ...]
     pos: Leaf | None
     """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: at
@@ -175,7 +173,7 @@ class Past:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cache(Past):
-    """The key/value cache of a model: arrays with room for S tokens, of which `length` are filled.
+    """The key/value cache of a model: arrays with room for S tokens; the first `length` are filled.
 
     The first call of the model fills an empty cache with its tokens and leaves no room for more:
     `grown` makes room. Tokens for which there is no room overwrite the last ones.
@@ -192,7 +190,7 @@ class Cache(Past):
 
     @property
     def room(self) -> int:
-        """How many tokens it can hold."""
+        """The number of tokens that it can hold."""
         return 0 if self.tokens is None else self.tokens.shape[-1]
 
     def grown(self, room: int) -> Cache:
@@ -222,10 +220,9 @@ def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
     return jax.tree.map(cut, rows)
 
 
+# The kept rows [..., S] with the new ones written in from `start` on; the new ones alone where
+# nothing is kept yet.
 def _extended(kept: Any, new: Any, start) -> Any:
-    """The kept rows [..., S] with the new ones written in from `start` on; the new ones alone where
-    nothing is kept yet.
-    """
     if kept is None:
         return new
     return jax.tree.map(
@@ -233,15 +230,15 @@ def _extended(kept: Any, new: Any, start) -> Any:
     )
 
 
+# The layout of k and v in a `LayerCache`.
 def _heads_first(a: Float[Array, "B L H K"]) -> Float[Array, "BH K L"]:
-    """The layout of k and v in a `LayerCache`."""
     rows = jnp.swapaxes(a, 1, 2).reshape(-1, a.shape[1], a.shape[3])
     return jnp.moveaxis(rows, 1, -1)
 
 
+# The inverse of `_heads_first`, for the batch and the heads of `like`.
 def _tokens_first(
     a: Float[Array, "BH K S"], like: Float[Array, "B L H K"]
 ) -> Float[Array, "B S H K"]:
-    """The inverse of `_heads_first`, for the batch and the heads of `like`."""
     B, _, H, K = like.shape
     return jnp.swapaxes(jnp.moveaxis(a, -1, 1).reshape(B, H, -1, K), 1, 2)

@@ -97,8 +97,8 @@ class TextModel:
         ids = self._ids(tokens, "decode", 1)
         return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
 
+    # The ids as an int32 array of up to `most` dimensions; ValueError where they are none.
     def _ids(self, tokens: ArrayLike, wanted_by: str, most: int) -> Int[np.ndarray, "..."]:
-        """The ids as an int32 array of up to `most` dimensions; ValueError where they are none."""
         ids, vocabulary = np.asarray(tokens), self.params["embedding"].shape[0]
         shapes = "[L]" if most == 1 else "[L] or [B, L]"
         got = f"{ids.dtype} {list(ids.shape)}"
@@ -158,9 +158,9 @@ class TextModel:
         return self.decode(np.concatenate([*self.stream(prompt, tokens, **options)]))
 
 
+# The logits of every token of the rows, with the random positions of evaluation.
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
 def _logits(params, tokens, *, graphdef: nnx.GraphDef, encodings: tuple[Encoding, ...]):
-    """The logits of every token of the rows, with the random positions of evaluation."""
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(np.arange(len(tokens)))
     model = nnx.merge(graphdef, params, copy=True)
     return model(tokens, encodings=encodings, key=keys)[0]
@@ -241,8 +241,8 @@ def positions(
     return jnp.pad(pos, [(0, 0)] * (pos.ndim - 1) + [(0, room - total)], mode="edge")
 
 
+# Whether the encoding's positions depend on the tokens, found by a trace of the hook.
 def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    """Whether the encoding's positions depend on the tokens, found by a trace of the hook."""
     pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
 
     def of_tokens(tokens):
@@ -251,8 +251,8 @@ def _reads_tokens(e: Encoding, total: int, key) -> bool:
     return jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None
 
 
+# The least power of two that has room for these tokens and for a chunk more.
 def _room(tokens: int) -> int:
-    """The least power of two that has room for these tokens and for a chunk more."""
     return 1 << (tokens + CHUNK - 1).bit_length()
 
 
@@ -277,14 +277,13 @@ def prefill(
     return logits[:, -1], cache.grown(room)
 
 
+# (CHUNK new tokens [B, CHUNK], the logits after them, the cache with them in it).
+#
+# `logits` [B, V] are those after the last token in the cache.
 @functools.partial(
     jax.jit, static_argnames=("graphdef", "encodings", "sampling"), donate_argnames="cache"
 )
 def _decode(params, logits, cache, key, *, graphdef, encodings, sampling):
-    """(CHUNK new tokens [B, CHUNK], the logits after them, the cache with them in it).
-
-    `logits` [B, V] are those after the last token in the cache.
-    """
     model = nnx.merge(graphdef, params, copy=True)
 
     def draw_and_decode(carry, _):

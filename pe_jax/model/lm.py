@@ -30,7 +30,7 @@ from pe_jax.model.config import ACTIVATIONS, DTYPES, LmConfig
 from pe_jax.specs.parse import active, layers_of
 
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
-"""What the backward pass of a rematerialised layer keeps besides the layer's inputs."""
+"""The backward pass of a rematerialised layer keeps these and the layer's inputs."""
 ALIKE = 8
 """The fewest layers in a row that become a loop: fewer compile fast enough one by one."""
 
@@ -90,28 +90,44 @@ class LM(nnx.Module):
     ) -> tuple[Float[Array, "B T V"], Past | None]:
         """(float32 logits [B, L, V] of tokens [B, L], the cache with these tokens in it).
 
-        `cache` has what is kept of the tokens before these: a Cache (cache.py), a Memory of earlier
-        segments (memory.py), or None for the full forward pass, which gives back None. With `last`,
-        only the last `last` tokens get logits. With `size`, in the full forward pass alone, all
-        tokens after the first `size` are padding: no token sees them, and their logits mean
-        nothing. ValueError if tokens are not integers [B, L].
+        ValueError if tokens are not integers [B, L].
 
-        `encodings` take the place of the model's own, over the same parameters (a swap, or
-        `at(length)`); of more than the model has, those at the end get no parameters. `key` draws
-        random positions: one key for the batch, or one for each sequence. `train` is what the
-        `positions` hooks are told. Without `dropout_key` nothing is dropped. With `remat`, the
-        backward pass keeps each layer's inputs, what fused attention reads (q, k and v) and what it
-        gives, and computes the rest of the layer again. With `scan`, ALIKE or more consecutive
-        layers in which the encodings act alike are a loop in the full forward pass, so that the
-        program has the code of one of them: it compiles faster, and results are the same but for
-        rounding. With `rows`, in place of logits come the rows [B, T, D] that `logits_of` computes
-        them from.
+        Args:
+            cache: of the tokens before these: a Cache (cache.py), a Memory of earlier segments
+                (memory.py), or None for the full forward pass, which returns None.
+            encodings: replace the model's own, over the same parameters (a swap, or `at(length)`);
+                of more than the model has, those at the end get no parameters.
+            key: draws random positions: one key for the batch, or one for each sequence.
+            dropout_key: None: nothing is dropped.
+            train: for the `positions` hooks.
+            last: only so many of the last tokens get logits.
+            size: in the full forward pass, all tokens after the first `size` are padding: no token
+                sees them, and their logits mean nothing.
+            remat: the backward pass keeps each layer's inputs, the inputs of fused attention (q, k
+                and v) and its output, and computes the rest of the layer again.
+            scan: ALIKE or more consecutive layers in which the encodings act alike are a loop in
+                the full forward pass. It compiles faster, with the same results but for rounding.
+            rows: the rows [B, T, D] that `logits_of` computes logits from are returned instead.
         """
-        _check_tokens(tokens)
+        if tokens.ndim != 2:
+            raise ValueError(
+                f"tokens must be [B, L], a batch of sequences, got the shape {tokens.shape}; "
+                "pass tokens[None] for a single sequence"
+            )
+        if not jnp.issubdtype(tokens.dtype, jnp.integer):
+            raise ValueError(f"tokens must be integers, got {tokens.dtype}: use tokens.astype(int)")
         encodings = self.encodings if encodings is None else encodings
         past = Past.none(self.config.layers) if cache is None else cache
-        seen, past = _see(past, tokens, encodings, key, train, size)
-        keys = _dropout_keys(dropout_key, 1 + 2 * self.config.layers)
+        seen, past = past.see(tokens)
+        seen = seen if size is None else seen.cut(size)
+        pos = past.pos
+        if pos is None:
+            pos = fold_positions(encodings, seen.tokens, seen.pos, key, train)
+        seen = seen._replace(pos=pos[..., : seen.tokens.shape[1]])
+        numbers = range(1, 2 + 2 * self.config.layers)
+        keys = [
+            None if dropout_key is None else jax.random.fold_in(dropout_key, n) for n in numbers
+        ]
 
         x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
         x, input_past = self._embed(x, seen, encodings, None, past.input)
@@ -120,13 +136,13 @@ class LM(nnx.Module):
         cuts = cache is None and dropout_key is None
         counts = _row_counts(pes, tokens.shape[1], last, cuts)
         layers = []
-        for run in self._runs(pes, counts, scan and cache is None):
-            i, own = run[0], [keys[2 * j + 1 : 2 * j + 3] for j in run]
+        for group in self._groups(pes, counts, scan and cache is None):
+            i, own = group[0], [tuple(keys[2 * j + 1 : 2 * j + 3]) for j in group]
             if cuts:
                 x, seen = x[:, -counts[i] :], seen.last(counts[i])
-            if len(run) > 1:
-                x = self._loop(run, seen, encodings, own, train, remat, x)
-                layers += past.layers[i : i + len(run)]
+            if len(group) > 1:
+                x = self._loop(group, seen, encodings, own, train, remat, x)
+                layers += past.layers[i : i + len(group)]
                 continue
             layer = functools.partial(
                 self._layer, i, seen, encodings, pes[i], counts[i + 1], own[0]
@@ -137,6 +153,7 @@ class LM(nnx.Module):
         past = dataclasses.replace(past, input=input_past, layers=tuple(layers))
         return x if rows else self.logits_of(x), None if cache is None else past
 
+    # The outputs of a layer for the last `last` tokens.
     def _layer(
         self,
         layer: int,
@@ -148,29 +165,28 @@ class LM(nnx.Module):
         x: Float[Array, "B L D"],
         cache: LayerPast,
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
-        """One layer, under the encodings `pe` that act in it: its outputs for the last `last`
-        tokens.
-        """
         x, cache = cache.enter(x)
         x, cache = self._embed(x, seen, encodings, layer, cache)
         return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
 
-    def _runs(self, pes: Sequence[Bound], counts: Sequence[int], scan: bool) -> list[list[int]]:
-        """The layers in their order, in groups: several that are one loop, or a single one."""
+    # The layers in their order, in groups: several that are one loop, or a single one.
+    def _groups(self, pes: Sequence[Bound], counts: Sequence[int], scan: bool) -> list[list[int]]:
         if not scan:
             return [[i] for i in range(self.config.layers)]
 
-        def code(i: int):
-            """Equal for layers of the same code; in a row, these have equally many rows."""
+        def code(i: int):  # equal for layers of the same code
             owned = jax.tree.map(jnp.shape, nnx.to_pure_dict(nnx.state(self.owned[i])))
             return pes[i].encodings, counts[i], counts[i + 1], owned
 
-        runs = [list(run) for _, run in itertools.groupby(range(self.config.layers), code)]
-        return [part for r in runs for part in ([r] if len(r) >= ALIKE else [[i] for i in r])]
+        alike = [list(group) for _, group in itertools.groupby(range(self.config.layers), code)]
+        return [part for g in alike for part in ([g] if len(g) >= ALIKE else [[i] for i in g])]
 
+    # The outputs of the last of these layers, by the code of the first one and the parameters of
+    # each. These are looked up in the loop, without a second copy; in training they are stacked
+    # before it, since the gradient of a look-up would write those of all layers at each.
     def _loop(
         self,
-        run: Sequence[int],
+        group: Sequence[int],
         seen: Seen,
         encodings: tuple[Encoding, ...],
         dropout_keys: Sequence[tuple],
@@ -178,17 +194,10 @@ class LM(nnx.Module):
         remat: bool,
         x: Float[Array, "B L D"],
     ) -> Float[Array, "B L D"]:
-        """The outputs of the last of these layers, by the code of the first of them with the
-        parameters of each in turn.
-
-        A layer's parameters are looked up in the loop, which costs no memory for a second copy of
-        all. In training they are stacked before it, since the gradient of a look-up would write
-        those of all layers at each.
-        """
         graphdef, params = nnx.split(self)
-        params, first = nnx.to_pure_dict(params), run[0]
+        params, first = nnx.to_pure_dict(params), group[0]
         of_layers = {name: params[name] for name in ("blocks", "owned") if name in params}
-        parts = [{name: by[i] for name, by in of_layers.items() if i in by} for i in run]
+        parts = [{name: by[i] for name, by in of_layers.items() if i in by} for i in group]
 
         def look_up(number):
             return jax.lax.switch(number, [lambda part=part: part for part in parts])
@@ -203,11 +212,11 @@ class LM(nnx.Module):
             return out, None
 
         step = jax.checkpoint(step, policy=KEPT, prevent_cse=False) if remat else step
-        layers = _stacked(parts) if train else jnp.arange(len(run))
+        layers = _stacked(parts) if train else jnp.arange(len(group))
         return jax.lax.scan(step, x, (layers, _stacked(dropout_keys)))[0]
 
+    # The encodings that act in a layer, with their parameters.
     def _bound(self, layer: int, encodings: tuple[Encoding, ...]) -> Bound:
-        """The encodings that act in a layer, with their parameters."""
         here = [i for i, e in enumerate(encodings) if active(e, layer)]
         moving = [e for e in encodings if overrides(e, "positions")]
         return Bound(
@@ -239,15 +248,11 @@ class LM(nnx.Module):
         fixed = self.encodings[member].fixed
         return {n: jax.lax.stop_gradient(a) if n in fixed else a for n, a in params.items()}
 
+    # (x after the `embed` hooks on the input of a layer, or (None) of the model; the cache). Hooks
+    # may read neighbours, so they get the rows of all S tokens.
     def _embed(
         self, x: Float[Array, "B L D"], seen: Seen, encodings, layer: int | None, cache: LayerPast
     ) -> tuple[Float[Array, "B L D"], LayerPast]:
-        """(x after the `embed` hooks that act on the input of a layer, or (None) of the model; the
-        cache).
-
-        The hooks may read neighbours, so they get the rows of all S tokens, kept ones too; of what
-        they return, the rows that x had are used.
-        """
         members = [
             (i, e)
             for i, e in enumerate(encodings)
@@ -268,35 +273,9 @@ class LM(nnx.Module):
         return rows_from(x, seen.start, count), cache
 
 
-def _check_tokens(tokens: Array) -> None:
-    if tokens.ndim != 2:
-        raise ValueError(
-            f"tokens must be [B, L], a batch of sequences, got the shape {tokens.shape}; "
-            "pass tokens[None] for a single sequence"
-        )
-    if not jnp.issubdtype(tokens.dtype, jnp.integer):
-        raise ValueError(f"tokens must be integers, got {tokens.dtype}; pass tokens.astype(int)")
-
-
-def _see(
-    past: Past, tokens: Array, encodings: tuple[Encoding, ...], key, train: bool, size
-) -> tuple[Seen, Past]:
-    """All tokens that the new ones may look at, with their positions; the past with the new ones in
-    it. The other arguments are those of the model.
-    """
-    seen, past = past.see(tokens)
-    seen = seen if size is None else seen.cut(size)
-    pos = past.pos
-    if pos is None:
-        pos = fold_positions(encodings, seen.tokens, seen.pos, key, train)
-    return seen._replace(pos=pos[..., : seen.tokens.shape[1]]), past
-
-
+# The number of the last tokens' rows that enter each layer and that leave the last one: all
+# `length`; with `cuts` those that the `last` ones depend on by the windows of the layers.
 def _row_counts(pes: Sequence[Bound], length: int, last: int | None, cuts: bool) -> list[int]:
-    """How many of the last tokens' rows enter each layer, and how many leave the last one: all
-    `length`, or where only the `last` ones are wanted and `cuts` is true, those that they depend on
-    by the windows of the layers.
-    """
     counts = [last or length]
     for pe in reversed(pes):
         embeds = any(overrides(e, "embed") and not acts_once(e) for e in pe.encodings)
@@ -399,9 +378,9 @@ class Layer(nnx.Module):
             return self.down(activation(self.gate(h)) * self.up(h))
         return self.down(activation(self.up(h)))
 
+    # (what attention adds to the last tokens, `flat`, the cache), from normalised inputs.
     @jax.named_scope("attention")
     def _attention(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
-        """(what attention adds to the last tokens, `flat`, the cache), from normalised inputs."""
         B, L, _ = h.shape
         H, S = self.config.heads, seen.index.shape[-1]
         kv_heads = self.config.kv_heads or H
@@ -438,12 +417,11 @@ class Layer(nnx.Module):
         return self.out(flat(out.reshape(B, last, -1))), cache
 
 
+# (coordinates of all S tokens for each encoding, the cache), from the normalised input x.
+#
+# [B, S, ...] for an encoding with a `locate`; for the others the positions, [S] or [B, S]. Where
+# there is no token `locate` gets x = 0, as if the sequence began at its first token.
 def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
-    """(coordinates of all S tokens for each encoding, the cache), from the normalised input x.
-
-    [B, S, ...] for an encoding with a `locate`; for the others the positions, [S] or [B, S]. Where
-    there is no token `locate` gets x = 0, as if the sequence began at its first token.
-    """
     token_axis = seen.pos.ndim - 1
     index, pos = (
         rows_from(a, seen.start, x.shape[1], axis=a.ndim - 1) for a in (seen.index, seen.pos)
@@ -468,23 +446,18 @@ def flat(x: Float[Array, "B L D"]) -> Float[Array, "*tokens D"]:
     return x.reshape(-1, x.shape[-1]) if jax.default_backend() == "cpu" else x
 
 
-def _dropout_keys(key: Key[Array, ""] | None, count: int) -> tuple[Key[Array, ""] | None, ...]:
-    """A key for each of `count` dropouts; None for each where `key` is None."""
-    return tuple(None if key is None else jax.random.fold_in(key, i + 1) for i in range(count))
-
-
 def _dropped(dropout: nnx.Dropout, x: Array, key: Key[Array, ""] | None) -> Array:
     return dropout(x, deterministic=key is None, rngs=key)
 
 
-# The parameters of encodings: those that all layers share, and those of each layer
+# The parameters of encodings, shared by all layers or owned by each
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
     """(entries that layers share, {layer: entries that it owns}), for the layers in which it acts.
 
-    The entries are those of the encoding's `init`. ValueError if `per_layer` names what is not
-    among them, or if the encoding acts once, on the model's input, where no layer can own anything.
+    The entries are those of the encoding's `init`. ValueError if `per_layer` names another entry,
+    or if the encoding acts once, on the model's input, where no layer can own anything.
     """
     shared = encoding.init(key)
     owned = _owned_names(encoding, shared)
@@ -496,8 +469,8 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
     )
 
 
+# The names of `drawn` that each layer owns. ValueError as of init_params.
 def _owned_names(encoding: Encoding, drawn: Params) -> set[str]:
-    """The names of `drawn` that each layer owns. ValueError as of init_params."""
     owned = set(drawn) if encoding.per_layer == ("*",) else set(encoding.per_layer)
     if unknown := sorted(owned - set(drawn)):
         raise ValueError(
@@ -541,8 +514,6 @@ def decayed(params) -> dict:
     """A tree of booleans, true where weight decay acts: on the kernels of dense layers, and on no
     parameter of an encoding.
     """
-
-    def is_kernel(path, _):
-        return path[-1].key == "kernel" and path[0].key not in ("shared", "owned")
-
-    return jax.tree.map_with_path(is_kernel, params)
+    return jax.tree.map_with_path(
+        lambda path, _: path[-1].key == "kernel" and path[0].key not in ("shared", "owned"), params
+    )

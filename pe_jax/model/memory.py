@@ -33,7 +33,7 @@ from pe_jax.model.config import DTYPES, LmConfig
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerMemory(LayerPast):
-    """What entered one layer at the last M tokens, of which every segment computes keys, values and
+    """The inputs of one layer at the last M tokens. Every segment computes their keys, values and
     coordinates anew.
     """
 
