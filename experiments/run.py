@@ -6,4 +6,4 @@ python -m experiments.run --config=configs/base.py:pe=randomized+rope --workdir=
 from pe_jax.commands import cli
 
 if __name__ == "__main__":
-    cli.start("run")
+    cli.main("run")

@@ -1,6 +1,4 @@
-"""The error that a user can mend, what the system refused in words, and the known name that a
-misspelt one resembles.
-"""
+"""Exceptions that end a command with one line, and parts of their messages."""
 
 from __future__ import annotations
 
@@ -11,21 +9,21 @@ import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-_ROOM = "make room there, and give the same command again"
-_RIGHT = "get the right to it, or name another place"
+_SPACE = "make room there, and give the same command again"
+_RIGHTS = "get permission for it, or name another place"
 _FOLDER = "a file is where a folder must be: move it away, or name another folder"
 REMEDIES = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
+    errno.ENOSPC: _SPACE,
+    errno.EDQUOT: _SPACE,
     errno.EFBIG: "raise the limit of file sizes (ulimit -f), and give the same command again",
-    errno.EACCES: _RIGHT,
-    errno.EPERM: _RIGHT,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
     errno.EROFS: "name a place that can be written",
     errno.ENOTDIR: _FOLDER,
     errno.EEXIST: _FOLDER,
     errno.EISDIR: "a folder is where a file must be: move it away, or name another place",
 }
-"""What a user can do about errors of the file system."""
+"""Remedies for errors of the file system."""
 
 
 class Refused(RuntimeError):
@@ -40,8 +38,12 @@ class Held(Refused):
     exit_code = 4
 
 
+class Interrupted(RuntimeError):
+    """The run was asked to stop, and has saved its state. The message is the signal's name."""
+
+
 def in_words(error: OSError) -> str:
-    """What the system refused, in one line: the path, the reason and the remedy."""
+    """An error of the file system in one line: path, reason and remedy."""
     if not error.strerror:
         return str(error)
     path = error.filename2 or error.filename
@@ -54,20 +56,17 @@ def in_words(error: OSError) -> str:
 
 
 def to_install(extra: str) -> str:
-    """How an extra of the package is installed, for the end of a message."""
-    own = f"for an environment of your own pip install -e '.[{extra}]'"
-    return f"give scripts/setup --extra={extra} in the clone, or {own}"
+    """The end of a message: the command that installs an extra of the package."""
+    return f"give scripts/setup --extra={extra} in the clone, or pip install -e '.[{extra}]'"
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message, at most 200 characters; "" where it says nothing."""
+    """The first line of a message, at most 200 characters; "" for an empty one."""
     return (str(error).strip().splitlines() or [""])[0][:200]
 
 
 def last_line(file: str | Path, error: BaseException) -> int | None:
-    """The line of a file where the error was raised, or that made the call which raised it; None
-    where no line of the file is concerned.
-    """
+    """The last line of `file` in the traceback; None if the file is not in it."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if frame.filename == str(file)]
     return lines[-1] if lines else None
@@ -75,9 +74,7 @@ def last_line(file: str | Path, error: BaseException) -> int | None:
 
 @contextlib.contextmanager
 def concerning(path: Path) -> Iterator[None]:
-    """An OSError inside is raised as one of this path: writing to an open file names none, and a
-    temporary file's name says nothing to people.
-    """
+    """Re-raises an OSError with this path, in place of none or that of a temporary file."""
     try:
         yield
     except OSError as error:
@@ -87,8 +84,8 @@ def concerning(path: Path) -> Iterator[None]:
 
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
-    """The end of a sentence that says `name` is not known, with up to `most` of the `known` names
-    that resemble it: "; did you mean 'rope'?", or "." where none does.
+    """The end of a sentence on an unknown name: "; did you mean 'rope'?", with up to `most` of the
+    known names that resemble it, or "." without any.
     """
     near = [repr(found) for found in difflib.get_close_matches(name, list(known), most)]
     return f"; did you mean {' or '.join(near)}?" if near else "."

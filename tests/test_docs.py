@@ -11,7 +11,8 @@ from commands import write_text
 from documents import ROOT, assert_works, commands, files, small
 
 import pe_jax
-from pe_jax.commands import cli, docstrings
+from pe_jax.commands import cli
+from pe_jax.commands.list import sections
 from pe_jax.encodings import ENCODINGS
 from pe_jax.tasks import TASKS
 
@@ -33,7 +34,7 @@ def test_every_page_with_commands_is_executed_or_says_that_it_is_not():
 
 
 def test_every_option_of_a_documented_command_is_one_of_it():
-    knobs = {flag.partition("=")[0] for section in docstrings.sections() for flag in section.knobs}
+    knobs = {flag.partition("=")[0] for section in sections() for flag in section.knobs}
     knobs = {knob.removeprefix("--") for knob in knobs}
     wrong = []
     for page, text in DOCS.items():

@@ -213,8 +213,7 @@ def shown(default: object) -> str:
 
 def one_page() -> dict[str, str]:
     """Pages of metrics, and of the config fields."""
-    from pe_jax.commands import docstrings
-    from pe_jax.commands.list import LISTS
+    from pe_jax.commands.list import LISTS, sections
     from pe_jax.metrics import METRICS
 
     metrics = ["# Metrics", "Select metrics by `--config.eval.metrics`; your own metric is a file."]
@@ -222,7 +221,7 @@ def one_page() -> dict[str, str]:
         metric = METRICS[name]
         metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
     knobs = ["# Config", "Fields and defaults. Set a field by `--config.lm.layers=4`."]
-    for section in docstrings.sections():
+    for section in sections():
         named = ((flag.rpartition(f".{section.name}.")[2], t) for flag, t in section.knobs.items())
         rows = [
             [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)] for flag, text in named

@@ -12,28 +12,24 @@ at their initial values.
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from absl import flags
 
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
     from pe_jax.atlas.subject import Subject
 
-OPTIONS = flags.FlagValues()
-string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
-_ENCODINGS = string(
+OPTIONS = cli.Options()
+_ENCODINGS = OPTIONS.string(
     "encodings",
     None,
     "Specs with commas between them, as in pe=; default: every encoding of the table.",
 )
-_WORKDIR = string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
-_OUT = string("out", None, "Folder to write.")
+_WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
+_OUT = OPTIONS.string("out", None, "Folder to write.")
 
 
 def main() -> int:

@@ -1,9 +1,9 @@
-"""Writes vectors that any implementation of an encoding can be compared with, and the checker.
+"""Test vectors, for any implementation of an encoding, and their checker.
 
     pe-jax conformance --out=DIR
 
-DIR gets one NAME.json for each encoding and scaling whose values do not depend on what a model has
-learned, and check.py, which needs NumPy alone and names the fault of an implementation:
+DIR gets one NAME.json for each encoding and scaling whose values do not depend on learned
+parameters, and check.py, which needs NumPy alone and names the fault of an implementation:
 
     from check import diagnose, load
     print(diagnose(load("yarn"), rotated_q=my_q, rotated_k=my_k))
@@ -14,12 +14,10 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from absl import flags
-
 from pe_jax.commands import cli
 
-OPTIONS = flags.FlagValues()
-_OUT = flags.DEFINE_string("out", None, "Folder to write.", flag_values=OPTIONS)
+OPTIONS = cli.Options()
+_OUT = OPTIONS.string("out", None, "Folder to write.")
 VECTORS = Path(__file__).parents[1] / "conformance"
 
 

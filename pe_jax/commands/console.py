@@ -1,11 +1,10 @@
-"""What several commands share: bars of runs that go on, tables of results, and checks of flags."""
+"""Output of commands: the progress of a run, and tables of results."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -31,14 +30,13 @@ if TYPE_CHECKING:
 
 
 class RunView(progress.RunBar):
-    """The view of one run and its folder, with its parameters above the bar."""
+    """The progress of one run, below a table of its parameters."""
 
     def __init__(self, run: Any, folder: Folder):
         super().__init__(run.label, run.run.seeds, progress.evaluation_share(run), folder.metrics)
         self.run = run
 
     def begin(self) -> None:
-        """Shows the run, once nothing stands in its way."""
         if self.run.train.steps:
             self.console.print(parameter_table(self.run))
             for line in natures(self.run):
@@ -47,46 +45,39 @@ class RunView(progress.RunBar):
 
 
 def stdout() -> Console:
-    """What prints tables, as wide as the terminal, and plain text."""
+    """A console for tables and plain text, as wide as the terminal."""
     return Console(width=cli.columns(), highlight=False, markup=False)
 
 
 def folder(out: str | None) -> Path | None:
-    """The folder that --out names, None where it names none. OSError, before the work and not
-    after it, if nothing can be written there.
+    """The folder of --out, None without one. OSError if nothing can be written there: better before
+    the work than after it.
     """
     if not out:
         return None
-    place = next(p for p in (Path(out), *Path(out).parents) if p.exists())
-    if not (place.is_dir() and os.access(place, os.W_OK)):
-        number = errno.EACCES if place.is_dir() else errno.ENOTDIR
-        raise OSError(number, os.strerror(number), str(place))
+    parent = next(path for path in (Path(out), *Path(out).parents) if path.exists())
+    if not (parent.is_dir() and os.access(parent, os.W_OK)):
+        number = errno.EACCES if parent.is_dir() else errno.ENOTDIR
+        raise OSError(number, os.strerror(number), str(parent))
     return Path(out)
 
 
 def finished(workdir: Path) -> list[Path]:
-    """The folder itself if it is a run's, else the folders of all runs in it that have finished.
-    ValueError without any.
+    """The folder of a run itself, or those of the finished runs in a work directory. ValueError
+    without any.
     """
     from pe_jax.storage import atomic
 
     if (workdir / "config.json").exists() or (workdir / "result.json").exists():
         return [workdir]
-    found = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
-    if not found:
+    folders = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
+    if not folders:
         raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
-    return found
-
-
-def integer(flag: str, given: object) -> int:
-    """One of the integers of a flag that takes several; ValueError for what is none."""
-    if not re.fullmatch(r"\s*\d+\s*", str(given)):
-        raise ValueError(f"{flag} must be integers with commas between them, got {given!r}")
-    return int(str(given))
+    return folders
 
 
 def show(result: Result) -> None:
-    """Prints the extrapolation table of one run by each of its metrics."""
+    """Prints the extrapolation tables of one run."""
     from pe_jax.report import sheet, sheets
     from pe_jax.report.study import Study
     from pe_jax.report.table import tables
@@ -105,11 +96,15 @@ def publish(
     again: str = "",
     answer: Sheet | None = None,
 ) -> None:
-    """Prints the first table of each group of comparable runs, and how much of their headroom the
-    models use where that is known; or an `answer` (pretrained/answer.py) alone. With `out`, writes
-    the report there (`page.Report.of`), and prints its paths.
+    """Prints the first table of each group of comparable runs and, where it is known, their use of
+    the headroom; or the `answer` alone. Writes the report to `out`, and prints the paths.
 
-    `again` is the command that makes the report, this one by default.
+    Args:
+        baseline: the model that the others are compared with.
+        published: tables of published numbers.
+        missing: sentences on the runs without a result, for the files.
+        again: the command that makes the report; default: this one.
+        answer: the table of a pretrained model (pretrained/answer.py).
     """
     from pe_jax.report import page, sheet, sheets, table
     from pe_jax.report.study import HEADROOM
@@ -135,8 +130,8 @@ def publish(
 
 
 def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[str, str]:
-    """Which runs have none of these results, as in "1 of 3 runs has failed and is not shown: rope:
-    out of memory.": a sentence for each state, by its name.
+    """A sentence on the runs without a result, by their state, as in "1 of 3 runs has failed and is
+    not shown: rope: out of memory."
     """
     standings, shown = list(standings), {result.id for result in results}
     absent: dict[str, list[str]] = {}
@@ -144,28 +139,29 @@ def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[st
         if run.state != "finished" and run.id not in shown:
             name = ": ".join(filter(None, [run.label, run.reason]))
             absent.setdefault(run.state, []).append(name)
-    return {state: _missing(state, names, len(standings)) for state, names in absent.items()}
-
-
-def _missing(state: str, names: list[str], runs: int) -> str:
-    are, have = ("is", "has") if len(names) == 1 else ("are", "have")
-    verb = have if state in ("failed", "stopped", "not begun") else are
-    named = names[:NAMED] + [f"{len(names) - NAMED} more"] * (len(names) > NAMED)
-    return (
-        f"{len(names)} of {count(runs, 'run')} {verb} {state} and {are} not shown: "
-        f"{'; '.join(named)}."
-    )
+    sentences = {}
+    for state, names in absent.items():
+        are, have = ("is", "has") if len(names) == 1 else ("are", "have")
+        verb = have if state in ("failed", "stopped", "not begun") else are
+        more = [f"{len(names) - NAMED} more"] * (len(names) > NAMED)
+        sentences[state] = (
+            f"{len(names)} of {count(len(standings), 'run')} {verb} {state} and {are} not shown: "
+            f"{'; '.join(names[:NAMED] + more)}."
+        )
+    return sentences
 
 
 def left_out(damages: Sequence[str]) -> int:
-    """Prints what a command has left out because it is damaged, and gives its exit code."""
+    """Prints the damaged files that a command has left out, and gives its exit code."""
     for damage in damages:
         print(f"{sys.argv[0]}: {damage}", file=sys.stderr)
     return 1 if damages else 0
 
 
 def natures(run: Any) -> Iterator[str]:
-    """What each encoding of the user's own in a run reads, and what it does not learn."""
+    """A line on each encoding of the user's own: the positions that it reads, and parameters that
+    get no gradient.
+    """
     from pe_jax.atlas.facts import kind
     from pe_jax.model.probe import without_gradient
     from pe_jax.runs.config import members_of
@@ -176,18 +172,18 @@ def natures(run: Any) -> Iterator[str]:
     for i, member in enumerate(parse(spec).with_fields(fields)):
         if ":" in member.name:
             dims = run.encodings[i].dims
-            said = ["reads no later tokens"] * dims.causal  # else it was refused
+            facts = ["reads no later tokens"] * dims.causal  # else it was refused
             with contextlib.suppress(Exception):  # of the user's code, with models of other sizes
                 if dead := without_gradient(run.encodings[: i + 1]):
-                    said += [f"gets no gradient for its {', '.join(dead)}"]
+                    facts += [f"gets no gradient for its {', '.join(dead)}"]
                 reads = kind(str(member), dims.head).reads
-                said = [f"reads {words.get(reads, reads)} positions", *said]
-            if said:
-                yield f"{member.name} {', '.join(said)}"
+                facts = [f"reads {words.get(reads, reads)} positions", *facts]
+            if facts:
+                yield f"{member.name} {', '.join(facts)}"
 
 
 def parameter_table(run: Any) -> Table:
-    """What one seed learns: name, shape, number."""
+    """The parameters of one seed: name, shape, number."""
     from pe_jax.storage.checkpoints import flat
     from pe_jax.training.step import structure
 

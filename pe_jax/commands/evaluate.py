@@ -14,83 +14,64 @@ it is not computed again. --out writes the tables, figures and the page of these
 
 from __future__ import annotations
 
-import functools
 from pathlib import Path
 from typing import Any
 
-from absl import flags
-
 from pe_jax.commands import cli
 
-OPTIONS = flags.FlagValues()
-string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
-listed = functools.partial(flags.DEFINE_list, flag_values=OPTIONS)
-integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
-_WORKDIR = string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
-_LENGTHS = listed("lengths", None, "Evaluation lengths in tokens, as 128,256.")
-_METRICS = listed("metrics", None, "Metrics, as in eval.metrics.")
-_SWAPS = string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
-_VARIANTS = flags.DEFINE_multi_string(
-    "variant",
-    None,
-    'Fields of the task other than in training, as in eval.variants: "ignore=0.98".',
-    flag_values=OPTIONS,
+OPTIONS = cli.Options()
+_WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
+_LENGTHS = OPTIONS.integers("lengths", "Evaluation lengths in tokens, as 128,256.")
+_METRICS = OPTIONS.listed("metrics", "Metrics, as in eval.metrics.")
+_SWAPS = OPTIONS.string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
+_VARIANTS = OPTIONS.strings(
+    "variant", 'Fields of the task other than in training, as in eval.variants: "ignore=0.98".'
 )
-_SOURCE = string("source", None, "Text, as in data.source.")
-_SPLIT = string("split", None, "The part of the text that is scored, as in eval.split.")
-_LAST = integer("last", None, "Scored tokens at the end of a window, as in eval.last.")
-_TARGETS = integer(
+_SOURCE = OPTIONS.string("source", None, "Text, as in data.source.")
+_SPLIT = OPTIONS.string("split", None, "The part of the text that is scored, as in eval.split.")
+_LAST = OPTIONS.integer("last", None, "Scored tokens at the end of a window, as in eval.last.")
+_TARGETS = OPTIONS.integer(
     "targets",
     None,
     "Scored tokens at each length, as in eval.targets; same_targets reads targets / last windows.",
 )
-_OUT = string("out", None, "Folder for the tables and the report; default: none.")
+_OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 
 
 def main() -> int:
     if not _WORKDIR.value:
         return cli.fail("--workdir=RUN is required: the folder of a finished run, or of runs")
     from pe_jax.commands import console
-    from pe_jax.errors import Refused
     from pe_jax.record import divergence
     from pe_jax.runs.execute import evaluate_again
     from pe_jax.runs.progress import RunBar
-    from pe_jax.training.session import Interrupted
 
-    try:
-        out = console.folder(_OUT.value)
-        folders, changes = console.finished(Path(_WORKDIR.value)), _changes()
-        results = []
-        for i, folder in enumerate(folders, 1):
-            name = f"{folder.name} ({i} of {len(folders)})"
-            with RunBar(name, seeds=(0,), evaluation=1.0) as view:
-                view.begin()
-                results.append(evaluate_again(folder, changes, view=view))
-                if told := divergence(results[-1].diverged):
-                    view.say(f"{folder.name}: {told}: no scores")
-        if len(results) == 1:
-            console.show(results[0])
-        if len(results) > 1 or out:
-            console.publish(results, out)
-    except Interrupted as error:
-        cli.fail(f"stopped by {error}, saved: {cli.goes_on(cli.command_line())}")
-        return cli.INTERRUPTED
-    except (Refused, ValueError, TypeError, OSError) as error:
-        return cli.fail(error)
+    out = console.folder(_OUT.value)
+    folders, changes = console.finished(Path(_WORKDIR.value)), _changes()
+    results = []
+    for i, folder in enumerate(folders, 1):
+        name = f"{folder.name} ({i} of {len(folders)})"
+        with RunBar(name, seeds=(0,), evaluation=1.0) as view:
+            view.begin()
+            results.append(evaluate_again(folder, changes, view=view))
+            if told := divergence(results[-1].diverged):
+                view.say(f"{folder.name}: {told}: no scores")
+    if len(results) == 1:
+        console.show(results[0])
+    if len(results) > 1 or out:
+        console.publish(results, out)
     return 0
 
 
 def _changes() -> dict[str, Any]:
     """The fields of section `eval` that the flags set."""
-    from pe_jax.commands import console
     from pe_jax.specs.parse import parse_list
 
     asked = {
-        "lengths": _LENGTHS.value
-        and tuple(console.integer("--lengths", n) for n in _LENGTHS.value),
+        "lengths": _LENGTHS.value,
         "metrics": _METRICS.value and tuple(_METRICS.value),
         "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
-        "variants": _VARIANTS.value and tuple(_VARIANTS.value),
+        "variants": tuple(_VARIANTS.value) or None,
         "source": _SOURCE.value,
         "split": _SPLIT.value,
         "last": _LAST.value,

@@ -11,103 +11,78 @@ becomes a Llama, where its shape is one. What config.json cannot say is refused.
 
 from __future__ import annotations
 
-import functools
-import json
-from collections.abc import Sequence
 from pathlib import Path
-
-from absl import flags
+from typing import TYPE_CHECKING
 
 from pe_jax.commands import cli
 
-OPTIONS = flags.FlagValues()
-string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
-integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
-_MODEL = string("model", None, "hf:DIR or gguf:PATH.")
-_WORKDIR = string("workdir", None, "A run instead of it: <workdir>/<run id>.")
-_SEED = integer("model_seed", None, "Which of the run's models; default: the first.")
-_SWAP = string("swap", "", "The scaling, as in eval.swaps; default: as it is.")
-_LENGTH = integer(
+if TYPE_CHECKING:
+    from pe_jax.encoding import Encoding
+
+OPTIONS = cli.Options()
+_MODEL = OPTIONS.string("model", None, "hf:DIR or gguf:PATH.")
+_WORKDIR = OPTIONS.string("workdir", None, "A run instead of it: <workdir>/<run id>.")
+_SEED = OPTIONS.integer("model_seed", None, "Seed of the run's model; default: the first.")
+_SWAP = OPTIONS.string("swap", "", "The scaling, as in eval.swaps; default: as it is.")
+_LENGTH = OPTIONS.integer(
     "length",
     None,
     "Tokens that the scaling is made for; default: the factor of a swap times the length that it "
     "counts from, at least the training length; without a swap the training length.",
+    lower_bound=1,
 )
-_OUT = string("out", None, "A new folder.")
+_OUT = OPTIONS.string("out", None, "A new folder.")
 
 
 def main() -> int:
     if bool(_MODEL.value) == bool(_WORKDIR.value) or not _OUT.value:
         return cli.fail("give --model=hf:DIR or --workdir=RUN, and --out=DIR for what is written")
-    from pe_jax.errors import Refused
-
     out = Path(_OUT.value)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         return cli.fail(f"{out} is there already: name a new folder by --out")
-    try:
-        paths = _pretrained(_MODEL.value, out) if _MODEL.value else _trained(out)
-    except (Refused, ValueError, TypeError, OSError) as error:
-        return cli.fail(error)
+    from pe_jax.pretrained import export
+    from pe_jax.pretrained.load import load
+    from pe_jax.pretrained.source import Source, read_json
+    from pe_jax.runs.trained import Trained
+    from pe_jax.storage.checkpoints import flat
+
+    if _MODEL.value and _MODEL.value.startswith("hf:"):
+        source = Source.of(_MODEL.value)
+        own, folder = source.about.encodings, source.files[-1].parent
+        encodings, length = _made(own, source.about.length)
+        config = read_json(folder / "config.json")
+        config = export.with_scaling(config, encodings, length, own)
+        weights = [path for path in source.files if path.suffix == ".safetensors"]
+        paths = export.copied(folder, weights, config, length, out)
+    else:
+        if _MODEL.value:
+            model = load(_MODEL.value)
+            lm, trained = model.lm, model.length
+        else:
+            model = Trained.of(_WORKDIR.value, _SEED.value, print)
+            lm, trained = model.run.lm, model.run.train.length
+        encodings, length = _made(model.members, trained)
+        tokenizer = model.tokenizer.as_json()
+        paths = export.written(lm, encodings, length, flat(model.params), tokenizer, out)
     for path in paths:
         print(path)
     return 0
 
 
-def _pretrained(source: str, out: Path) -> Sequence[Path]:
-    from pe_jax.pretrained import export
-    from pe_jax.pretrained.load import load
-    from pe_jax.pretrained.source import Source
-    from pe_jax.storage.checkpoints import flat
-
-    there = Source.of(source)
-    about = there.about
-    own = about.encodings
-    encodings, length = _made(own, about.length)
-    if source.startswith("hf:"):
-        folder = there.files[-1].parent
-        config = export.with_scaling(
-            json.loads((folder / "config.json").read_text("utf-8")), encodings, length, own
-        )
-        weights = [path for path in there.files if path.suffix == ".safetensors"]
-        return export.copied(folder, weights, config, length, out)
-    model = load(source)
-    params, tokenizer = flat(model.params), model.tokenizer.as_json()
-    return export.written(about.lm, encodings, length, params, tokenizer, out)
-
-
-def _trained(out: Path) -> Sequence[Path]:
-    from pe_jax.pretrained import export
-    from pe_jax.runs.trained import Trained
-    from pe_jax.storage.checkpoints import flat
-
-    model = Trained.of(_WORKDIR.value or "", _SEED.value, print)
-    encodings, length = _made(model.members, model.run.train.length)
-    params, tokenizer = flat(model.params), model.tokenizer.as_json()
-    return export.written(model.run.lm, encodings, length, params, tokenizer, out)
-
-
-def _made(own, trained: int):
+def _made(own: tuple[Encoding, ...], trained: int) -> tuple[tuple[Encoding, ...], int]:
     """(the encodings with the swap, made for the length; the length)."""
     from pe_jax.encodings.scaled import Scaled
-    from pe_jax.fields import Count, check_value
     from pe_jax.specs.swap import swap
 
-    encodings = swap(own, _SWAP.value) if _SWAP.value else own
-    length = _LENGTH.value
-    if length is not None:
-        check_value(length, Count, "--length")
-    elif not _SWAP.value:  # by a scaling of its own a model reads what it was trained for
-        length = trained
-    else:
-        lengths = [
-            int(factor * (getattr(e, "length", None) or trained))
-            for e in encodings
-            if (factor := getattr(e, "factor", None) or 1) > 1
-        ]
+    encodings, length = swap(own, _SWAP.value) if _SWAP.value else own, _LENGTH.value
+    if length is None and _SWAP.value:
+        factors = [(e, getattr(e, "factor", None) or 1) for e in encodings]
+        lengths = [int(f * (getattr(e, "length", None) or trained)) for e, f in factors if f > 1]
         if not lengths and any(isinstance(e, Scaled) and e.factor is None for e in encodings):
             raise ValueError(
                 f"--swap={_SWAP.value} depends on the length that the model is to read, and "
                 f"{trained} is what it was trained for: give --length"
             )
         length = max([trained, *lengths])
+    length = length or trained
     return tuple(e.at(length) for e in encodings), length

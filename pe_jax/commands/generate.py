@@ -10,94 +10,66 @@ hf:DIR or gguf:PATH. Tokens a second go to stderr.
 from __future__ import annotations
 
 import codecs
-import functools
 import statistics
 import sys
 import time
-from typing import TYPE_CHECKING
-
-from absl import flags
 
 from pe_jax.commands import cli
 
-if TYPE_CHECKING:
-    from pe_jax.model.generate import TextModel
-
-OPTIONS = flags.FlagValues()
-string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
-integer = functools.partial(flags.DEFINE_integer, flag_values=OPTIONS)
-number = functools.partial(flags.DEFINE_float, flag_values=OPTIONS)
-_WORKDIR = string("workdir", None, "Folder of the run: <workdir>/<run id>.")
-_MODEL = string("model", None, "A pretrained model instead of a run: hf:DIR or gguf:PATH.")
-_PROMPT = string("prompt", "\n", "What the text begins with.")
-_TOKENS = integer("tokens", 500, "How many new tokens.")
-_TEMPERATURE = number("temperature", 1.0, "Divides the logits; 0: greedy.")
-_TOP_K = integer("top_k", None, "Draw from this many likeliest tokens; default: all.")
-_TOP_P = number(
+OPTIONS = cli.Options()
+_WORKDIR = OPTIONS.string("workdir", None, "Folder of the run: <workdir>/<run id>.")
+_MODEL = OPTIONS.string("model", None, "A pretrained model instead of a run: hf:DIR or gguf:PATH.")
+_PROMPT = OPTIONS.string("prompt", "\n", "Beginning of the text.")
+_TOKENS = OPTIONS.integer("tokens", 500, "New tokens.")
+_TEMPERATURE = OPTIONS.number("temperature", 1.0, "Divides the logits; 0: greedy.")
+_TOP_K = OPTIONS.integer("top_k", None, "Draw from this many likeliest tokens; default: all.")
+_TOP_P = OPTIONS.number(
     "top_p", None, "Draw from the fewest likeliest tokens of this probability; default: all."
 )
-_SEED = integer("seed", 0, "Of the draws: the same seed, the same text.")
-_MODEL_SEED = integer(
-    "model_seed", None, "Which of the run's models, by its seed; default: the first."
+_SEED = OPTIONS.integer("seed", 0, "Of the draws: the same seed, the same text.")
+_MODEL_SEED = OPTIONS.integer(
+    "model_seed", None, "Seed of the run's model; default: the first of the run."
 )
-_SWAP = string("swap", "", "Encodings swapped in, as in eval.swaps.")
+_SWAP = OPTIONS.string("swap", "", "Encodings swapped in, as in eval.swaps.")
 
 
 def main() -> int:
-    pretrained, workdir = _MODEL.value, _WORKDIR.value
-    if bool(workdir) == bool(pretrained):
+    if bool(_WORKDIR.value) == bool(_MODEL.value):
         return cli.fail(
             "give either --workdir=RUN, the folder of a trained run, or --model=hf:DIR or "
             "gguf:PATH, a pretrained model"
         )
-    from pe_jax.errors import Refused
-    from pe_jax.model.generate import Sampling
-    from pe_jax.pretrained.load import load
-
-    prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
-    try:
-        sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
-        model = load(pretrained) if pretrained else _trained(workdir or "")
-        pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
-    except (Refused, ValueError, OSError) as error:
-        return cli.fail(error)
-    _stream(prompt, pieces, model.tokenizer)
-    return 0
-
-
-def _trained(folder: str) -> TextModel:
-    """The model of a run, which may have been cut off in training."""
-    from pe_jax.runs.trained import Trained
-
-    trained = Trained.of(folder, _MODEL_SEED.value, _say)
-    if trained.step < trained.run.train.steps:
-        _say(f"trained for {trained.step} of {trained.run.train.steps} steps")
-    return trained
-
-
-def _stream(prompt: bytes, pieces, tokenizer) -> None:
-    """Prints whole characters as their bytes come, then the speed."""
     import numpy as np
 
-    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    from pe_jax.model.generate import Sampling
+    from pe_jax.pretrained.load import load
+    from pe_jax.runs.trained import Trained
 
-    def put(text: bytes, final: bool = False) -> None:
-        sys.stdout.write(decoder.decode(text, final))
-        sys.stdout.flush()
-
+    prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
+    sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
+    if _MODEL.value:
+        model = load(_MODEL.value)
+    else:
+        model = Trained.of(_WORKDIR.value, _MODEL_SEED.value, _say)
+        if model.step < model.run.train.steps:
+            _say(f"trained for {model.step} of {model.run.train.steps} steps")
+    pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
+    tokenizer = model.tokenizer
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")  # of whole characters
     encoded = tokenizer.encode([np.frombuffer(prompt, np.uint8)])[0]
-    put(tokenizer.decode(encoded))  # with the space that parts a task's symbols from what follows
-    begun, count, rates = time.monotonic(), 0, []
-    called = begun
+    print(decoder.decode(tokenizer.decode(encoded)), end="", flush=True)
+    begun = last = time.monotonic()
+    count, rates = 0, []
     for piece in pieces:
-        put(tokenizer.decode(piece))
+        print(decoder.decode(tokenizer.decode(piece)), end="", flush=True)
         now = time.monotonic()
         count += piece.size
-        rates.append(piece.size / (now - called))
-        called = now
-    put(b"\n", final=True)
+        rates.append(piece.size / (now - last))
+        last = now
+    print(decoder.decode(b"\n", final=True), end="", flush=True)
     rate = statistics.median(rates)
-    _say(f"{count} tokens in {called - begun:.1f} s, compilation included; {rate:.0f} tokens/s")
+    _say(f"{count} tokens in {last - begun:.1f} s, compilation included; {rate:.0f} tokens/s")
+    return 0
 
 
 def _say(message: str) -> None:

@@ -1,32 +1,32 @@
-"""What there is to choose from by name, with a sentence on each.
+"""The names of encodings, tasks, metrics, configs, knobs and swaps, with a sentence on each.
 
 pe-jax list encodings
 pe-jax list tasks | grep arithmetic
-pe-jax list                        # what can be listed
+pe-jax list
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import itertools
+import re
+import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
-from absl import flags
-
-from pe_jax.commands import cli
-from pe_jax.commands.docstrings import of_file, sentence
+from pe_jax.commands import cli, config_file
 from pe_jax.errors import nearest
 
-OPTIONS = flags.FlagValues()
-OPERANDS = "[WHAT]"
+OPTIONS = cli.Options()
 
 
 def main(what: str = "") -> int:
     if what not in ("", *LISTS):
         return cli.fail(f"no list of {what!r}{nearest(what, LISTS)} Known: {', '.join(LISTS)}.")
-    about = (
-        LISTS[what]() if what else {name: sentence(lists.__doc__) for name, lists in LISTS.items()}
-    )
-    width = max(map(len, about))
+    about = LISTS[what]() if what else {name: sentence(of.__doc__) for name, of in LISTS.items()}
+    width = max(map(len, about)) if what != "knobs" else 0
     for name, text in about.items():
         print(cli.filled(f"{name:{width}}  {text}", " " * (width + 2), cli.columns(1000)))
     return 0
@@ -40,36 +40,83 @@ def _encodings() -> dict[str, str]:
 
 
 def _tasks() -> dict[str, str]:
-    """What a model learns, as in --config=base.py:task=reverse_string,pe=rope."""
+    """Tasks to train on, as in --config=base.py:task=reverse_string,pe=rope."""
     from pe_jax.tasks import TASKS
 
     return _docstrings(TASKS)
 
 
 def _metrics() -> dict[str, str]:
-    """How a model is scored, as in --config.eval.metrics='("same_targets","mine.py:first")'."""
+    """Scores of a model, as in --config.eval.metrics='("same_targets","mine.py:first")'."""
     from pe_jax.metrics import METRICS
 
     usual = {"last": "L/2", "split": "test", "alike": "for all models and seeds"}
-    told = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
-    return {name: text[:1].upper() + text[1:] for name, text in told.items()}
+    texts = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
+    return {name: text[:1].upper() + text[1:] for name, text in texts.items()}
 
 
 def _configs() -> dict[str, str]:
-    """The config files that are found from any folder, as in --config=quickstart.py."""
-    return {name: of_file(path) for name, path in sorted(cli.known_configs().items())}
+    """Config files that are found from any folder, as in --config=quickstart.py."""
+    paths = sorted(config_file.known().items())
+    return {name: sentence(ast.get_docstring(ast.parse(path.read_text()))) for name, path in paths}
+
+
+def _knobs() -> dict[str, str]:
+    """The fields of the config with their defaults, as in --config.train.steps=200."""
+    return {flag: text for section in sections() for flag, text in section.knobs.items()}
 
 
 def _swaps() -> dict[str, str]:
-    """What a trained rope can be evaluated with, as in --config.eval.swaps='("yarn+log_n",)'."""
+    """Encodings for a trained rope, as in --config.eval.swaps='("yarn+log_n",)'."""
     from pe_jax.encodings import ENCODINGS
 
     return _docstrings({name: cls for name, cls in ENCODINGS.items() if _swapped_in(name)})
 
 
+LISTS = {
+    "encodings": _encodings,
+    "tasks": _tasks,
+    "metrics": _metrics,
+    "configs": _configs,
+    "knobs": _knobs,
+    "swaps": _swaps,
+}
+
+
+class Section(NamedTuple):
+    """A section of the config."""
+
+    name: str
+    sentence: str
+    knobs: dict[str, str]
+    """The sentence of each field, by its flag with the default: "--config.train.steps=350"."""
+
+
+def sections() -> Iterator[Section]:
+    """The sections of `runs.config.SECTIONS`; the sentence of a field is the string below it."""
+    from pe_jax.runs.config import SECTIONS
+
+    for section, kind in SECTIONS.items():
+        (tree,) = ast.parse(inspect.getsource(kind)).body
+        assert isinstance(tree, ast.ClassDef)
+        knobs = {}
+        for field, below in itertools.pairwise(tree.body):
+            match field, below:
+                case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(text)):
+                    default = shlex.quote(str(getattr(kind, name)).replace("'", '"'))
+                    knobs[f"--config.{section}.{name}={default}"] = sentence(text)
+        yield Section(section, sentence(kind.__doc__), knobs)
+
+
+def sentence(text: Any) -> str:
+    """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
+    first = " ".join((text or "").partition("\n\n")[0].split())
+    return re.split(r"(?<=\.)(?<!al\.) ", first)[0]  # "et al." ends no sentence
+
+
 def _swapped_in(name: str) -> bool:
-    """Whether an encoding takes the place of a trained rope; or stands beside it without a notion
-    of position of its own: it changes no more than the reach or the scale of attention.
+    """Whether an encoding takes the place of a trained rope, or changes no more than the reach or
+    the scale of its attention.
     """
     from pe_jax.encoding import sites
     from pe_jax.model.config import LmConfig
@@ -82,15 +129,6 @@ def _swapped_in(name: str) -> bool:
     except ValueError:  # it learns something
         return False
     return swapped != rope and (len(swapped) == 1 or sites(new) in (("reach",), ("scale",)))
-
-
-LISTS = {
-    "encodings": _encodings,
-    "tasks": _tasks,
-    "metrics": _metrics,
-    "configs": _configs,
-    "swaps": _swaps,
-}
 
 
 def _docstrings(table: Mapping[str, type]) -> dict[str, str]:

@@ -5,17 +5,12 @@ pe-jax prepare --source=files:PATH --name=NAME --data_dir=DIR
 
 from __future__ import annotations
 
-import functools
-
-from absl import flags
-
 from pe_jax.commands import cli
 
-OPTIONS = flags.FlagValues()
-string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
-_SOURCE = string("source", None, "The text: files:PATH, or stdlib.")
-_NAME = string("name", None, "Name of the dataset: lower_case.")
-_DATA_DIR = string(
+OPTIONS = cli.Options()
+_SOURCE = OPTIONS.string("source", None, "The text: files:PATH, or stdlib.")
+_NAME = OPTIONS.string("name", None, "Name of the dataset: lower_case.")
+_DATA_DIR = OPTIONS.string(
     "data_dir", "", "TFDS's data_dir; default: TFDS_DATA_DIR or ~/tensorflow_datasets."
 )
 
@@ -29,10 +24,7 @@ def main() -> int:
     from pe_jax.data import tfds_text
     from pe_jax.data.load import load
 
-    try:
-        folder = tfds_text.data_dir(_DATA_DIR.value)
-        path = tfds_text.write(load(source), name, folder)
-    except (ValueError, OSError) as error:
-        return cli.fail(error)
+    folder = tfds_text.data_dir(_DATA_DIR.value)
+    path = tfds_text.write(load(source), name, folder)
     print(f"{path}: use it by --config.data.source=tfds:{name} --config.data.data_dir={folder}")
     return 0

@@ -11,8 +11,6 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from absl import flags
-
 from pe_jax.commands import cli
 from pe_jax.report.words import count, join
 from pe_jax.runs import progress
@@ -23,8 +21,8 @@ if TYPE_CHECKING:
     from pe_jax.report.sheet import Sheet
 
 LOSS, VALID = "loss (bits)", "valid (bits)"  # per token; per byte of text or token of a task
-OPTIONS = flags.FlagValues()
-_WORKDIR = flags.DEFINE_string("workdir", "runs", "Folder of the runs.", flag_values=OPTIONS)
+OPTIONS = cli.Options()
+_WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 
 
 def main() -> int:

@@ -24,8 +24,8 @@ FILE:pe=SPEC runs that encoding alone. --config.SECTION.KNOB=VALUE sets a knob o
 
 from __future__ import annotations
 
+import copy
 import functools
-import importlib.util
 import os
 import shlex
 import sys
@@ -35,9 +35,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from absl import flags
-from ml_collections import ConfigDict, config_flags
+from ml_collections import ConfigDict
 
-from pe_jax.commands import cli
+from pe_jax.commands import cli, config_file
 
 if TYPE_CHECKING:
     from pe_jax.record import Result
@@ -45,37 +45,32 @@ if TYPE_CHECKING:
     from pe_jax.sweep.queue import Make
 
 BASE = "pe_jax.configs.base"
-OPTIONS = flags.FlagValues()
-string = functools.partial(flags.DEFINE_string, flag_values=OPTIONS)
-boolean = functools.partial(flags.DEFINE_bool, flag_values=OPTIONS)
-_CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "Config file with get_sweep().", flag_values=OPTIONS
-)
-_WORKDIR = string("workdir", "runs", "Folder of the runs.")
-_JOBS = flags.DEFINE_integer(
+OPTIONS = cli.Options()
+_CONFIG = OPTIONS.string("config", None, "Config file with get_sweep().")
+_WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
+_JOBS = OPTIONS.integer(
     "jobs",
     0,
     "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.",
     lower_bound=0,
-    flag_values=OPTIONS,
 )
-_DRY_RUN = boolean("dry_run", False, "List the runs, their parameters and time, and stop.")
-_OUT = string("out", None, "Folder for the tables and the report; default: none.")
-_STATUS = boolean("status", False, "Show how the runs of --workdir stand, and stop.")
-_ALSO = string("also", "", "Encodings to run besides, separated by commas.")
-_SHARD = string(
+_DRY_RUN = OPTIONS.boolean("dry_run", "List the runs, their parameters and time, and stop.")
+_OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
+_STATUS = OPTIONS.boolean("status", "Show how the runs of --workdir stand, and stop.")
+_ALSO = OPTIONS.string("also", "", "Encodings to run besides, separated by commas.")
+_SHARD = OPTIONS.string(
     "shard",
     "1/1",
     "I/N: do every N-th run from the I-th on, so that N commands share the sweep; slurm: by the "
     "task of a SLURM array.",
 )
-_ENGINE = string("engine", "local", "What runs the processes: local, this machine; or ray.")
-_ADDRESS = string(
+_ENGINE = OPTIONS.string("engine", "local", "What runs the processes: local, this machine; or ray.")
+_ADDRESS = OPTIONS.string(
     "address",
     "",
     "Of a Ray cluster to join, as HOST:6379, or auto; default: Ray is started on this machine.",
 )
-_PRINT_COMMANDS = boolean("print_commands", False, "Print a command for each run, and stop.")
+_PRINT_COMMANDS = OPTIONS.boolean("print_commands", "Print a command for each run, and stop.")
 
 
 def main() -> int:
@@ -88,26 +83,20 @@ def main() -> int:
     environment = dict(os.environ)
     # This process only waits: the accelerator belongs to the runs.
     os.environ["JAX_PLATFORMS"] = "cpu"
-    try:
-        configs = _configs()
-    except Exception as error:  # a config file is the user's code: it may raise anything
-        return cli.fail(error)
-    from pe_jax import errors
+    configs = _configs(config_file.read(_CONFIG.value))
     from pe_jax.runs.run import Run
     from pe_jax.sweep import queue
 
-    try:
-        make = queue.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
-        shard = queue.parse_shard(_SHARD.value, environment)
-        runs = _by_id([Run.of(config) for config in configs])
-        if not runs:
-            raise ValueError("get_sweep() of --config lists no run")
-    except (errors.Refused, ValueError, TypeError, OSError) as error:
-        return cli.fail(error)
+    make = queue.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
+    shard = queue.parse_shard(_SHARD.value, environment)
+    runs = _by_id([Run.of(config) for config in configs])
+    if not runs:
+        raise ValueError("get_sweep() of --config lists no run")
     own = {id: runs[id] for id in shard.own(list(runs))}
     if _PRINT_COMMANDS.value:
+        command = _command_without("print_commands", "shard")
         for i in range(len(runs)):
-            print(f"{_again('print_commands', 'shard')} --shard={i + 1}/{len(runs)}")
+            print(f"{command} --shard={i + 1}/{len(runs)}")
         return 0
     if _DRY_RUN.value:
         from pe_jax.commands import dry_run
@@ -123,7 +112,6 @@ def _carried_out(
     """Does the unfinished `runs` of this shard by an engine, shows the results, and gives the exit
     code. `every` has the runs of all shards: the shard that finishes last writes their report.
     """
-    from pe_jax import errors
     from pe_jax.commands import console
     from pe_jax.report import labels
     from pe_jax.runs.folder import Folder
@@ -136,27 +124,19 @@ def _carried_out(
         """The result of a run; None if it has not finished, or lacks what the run asks for."""
         return folders[run.id].answer(run.run.seeds, run.asked())
 
-    try:
-        _check([run for run in runs.values() if not finished(run)])
-        here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
-        command = f"{_again(*here)} --workdir=DIR"
-        failed = queue.run_all(runs, folders, make, command, environment)
-    except errors.Refused as error:
-        return cli.fail(error)
+    _check([run for run in runs.values() if not finished(run)])
+    here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
+    command = f"{_command_without(*here)} --workdir=DIR"
+    failed = queue.run_all(runs, folders, make, command, environment)
     if failed is None:
-        again = cli.goes_on(cli.command_line())
-        print(f"stopped; runs go on from their last checkpoint: {again}", file=sys.stderr)
-        return cli.INTERRUPTED
+        return cli.stopped("stopped, runs go on from their last checkpoint")
     others = [run for id, run in every.items() if id not in runs and not finished(run)]
     results = [result for run in (runs if others else every).values() if (result := finished(run))]
     if results:
-        try:
-            standings = [run for run in status.standings(_workdir()) if run.id in folders]
-            missing = [*console.missing(standings, results).values()]
-            again = shlex.join(["pe-jax", "report", f"--workdir={_workdir()}", f"--out={out}"])
-            console.publish(results, None if others else out, missing=missing, again=again)
-        except (ValueError, OSError) as error:
-            return cli.fail(error)
+        standings = [run for run in status.standings(_workdir()) if run.id in folders]
+        missing = [*console.missing(standings, results).values()]
+        again = shlex.join(["pe-jax", "report", f"--workdir={_workdir()}", f"--out={out}"])
+        console.publish(results, None if others else out, missing=missing, again=again)
     if others:
         left = f"{len(others)} of {len(every)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
@@ -192,21 +172,16 @@ def _workdir() -> Path:
     return Path(_WORKDIR.value)
 
 
-def _configs() -> list[dict[str, Any]]:
-    """The config of each run, with the command line's values on top."""
+def _configs(file: config_file.ConfigFile) -> list[dict[str, Any]]:
+    """The config of each run; of FILE:pe=SPEC of that encoding alone."""
     from pe_jax.specs.parse import parse_list
 
-    flag = OPTIONS["config"]
-    path, _, argument = config_flags.get_config_filename(flag).partition(":")
-    spec = importlib.util.spec_from_file_location("sweep_config", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    values = config_flags.get_override_values(flag)
-    also = parse_list(_ALSO.value)
-    if argument:  # FILE:pe=SPEC: that encoding alone
+    module, also = file.module, parse_list(_ALSO.value)
+    if file.argument:
         module = types.SimpleNamespace(get_config=module.get_config)
-    return [config.to_dict() for config in runs_of(module, _CONFIG.value, values, also)]
+    with config_file.users_code(str(file.module.__file__)):
+        configs = runs_of(module, file.config, file.knobs, also)
+    return [config.to_dict() for config in configs]
 
 
 def runs_of(
@@ -258,15 +233,9 @@ def _by_id(runs: list[Run]) -> dict[str, Run]:
     return known
 
 
-def _again(*but: str) -> str:
-    """The command line of this process without some flags, as --flag=value or --flag value."""
-    kept, value_follows = [], False
-    for argument in sys.argv[1:]:
-        name, given, _ = argument.lstrip("-").partition("=")
-        if value_follows:
-            value_follows = False
-        elif argument.startswith("-") and name in but:
-            value_follows = not given and not OPTIONS[name].boolean
-        else:
-            kept.append(argument)
-    return f"{sys.argv[0]} {shlex.join(kept)}"
+def _command_without(*names: str) -> str:
+    """The command line of this process without some flags."""
+    left_out = flags.FlagValues()
+    for name in names:
+        left_out[name] = copy.deepcopy(OPTIONS[name])
+    return cli.command_line(left_out)

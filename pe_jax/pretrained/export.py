@@ -4,6 +4,7 @@ RoPE, weights and tokenizer. It gives the same logits there, up to rounding.
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,9 @@ from pe_jax.encoding import Encoding
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
+from pe_jax.pretrained.load import LLAMA
 from pe_jax.pretrained.rope_scaling import max_position_embeddings, rope_parameters
+from pe_jax.pretrained.source import read_json
 from pe_jax.storage import atomic
 
 KEPT = (
@@ -38,8 +41,8 @@ def with_scaling(
     length: int,
     before: Sequence[Encoding] = (),
 ) -> dict[str, Any]:
-    """A config.json with these encodings, made for `length` tokens, in place of its own, which are
-    those `before`. ValueError for encodings that it cannot say.
+    """A config.json with these encodings, made for `length` tokens; `before` are those that it has.
+    ValueError for encodings that config.json cannot say.
     """
     there = max_position_embeddings(encodings[0], length)
     stays = tuple(encodings) == tuple(e.at(length) for e in before)
@@ -70,8 +73,8 @@ def with_scaling(
 def copied(
     source: Path, weights: Sequence[Path], config: Mapping[str, Any], length: int, out: Path
 ) -> list[Path]:
-    """A pretrained model's folder once more at `out`, with another config.json, and with texts of
-    `length` tokens allowed by its tokenizer.
+    """Copies a pretrained model's folder to `out`, with another config.json and a tokenizer that
+    allows texts of `length` tokens, and gives the paths.
     """
     index = source / "model.safetensors.index.json"
     files = [*weights, source / "tokenizer.json", *([index] if index.is_file() else [])]
@@ -81,13 +84,12 @@ def copied(
             shutil.copyfile(path, draft / path.name)
         made = {"config.json": config}
         if (source / TOKENIZER).is_file():
-            about = json.loads((source / TOKENIZER).read_text("utf-8"))
+            about = read_json(source / TOKENIZER)
             if (about.get("model_max_length") or length) < length:  # vLLM serves no more than that
                 about["model_max_length"] = length
             made[TOKENIZER] = about
         for name, values in made.items():
-            text = json.dumps(values, indent=2, ensure_ascii=False)
-            atomic.write(draft / name, text + "\n")
+            atomic.write(draft / name, json.dumps(values, indent=2, ensure_ascii=False) + "\n")
     return [out / name for name in (*made, *(path.name for path in files))]
 
 
@@ -99,16 +101,19 @@ def written(
     tokenizer: str | None,
     out: Path,
 ) -> list[Path]:
-    """A model of this package as a Llama: `params` are one seed's by path, as in
-    "blocks.0.query.kernel", `tokenizer` is the text of its tokenizer.json, None for no such
-    file. ValueError, before anything is written, for a shape that no Llama has.
+    """Writes a model of this package as a Llama, and gives the paths.
+
+    Args:
+        params: of one seed by path, as in "blocks.0.query.kernel".
+        tokenizer: the text of its tokenizer.json; None: no such file.
+
+    ValueError, before anything is written, for a shape that no Llama has.
     """
     from safetensors.numpy import save_file
 
     config = with_scaling(llama(lm) | {"rope_parameters": {}}, encodings, length)
-    tensors = {name: np.ascontiguousarray(a) for name, a in _tensors(lm, params).items()}
     with atomic.together(out) as draft:
-        save_file(tensors, draft / "model.safetensors", {"format": "pt"})
+        save_file(_tensors(lm, params), draft / "model.safetensors", {"format": "pt"})
         atomic.write(draft / "config.json", json.dumps(config, indent=2) + "\n")
         if tokenizer is not None:
             atomic.write(draft / "tokenizer.json", tokenizer)
@@ -162,33 +167,18 @@ def _tensors(lm: LmConfig, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """The parameters under the names of a Llama: the inverse of load.py. Tied embeddings become an
     output matrix of their own, since their scale is another.
     """
-
-    def of(path: str) -> np.ndarray:
-        return np.asarray(jnp.asarray(params[path], jnp.float32))
-
-    def dense(name: str, ours: str, rows: slice = slice(None)) -> dict[str, np.ndarray]:
-        out = {f"{name}.weight": of(f"{ours}.kernel")[:, rows].T}
-        return out | ({f"{name}.bias": of(f"{ours}.bias")[rows]} if lm.biases else {})
-
-    embedding = of("embedding")
-    scale = lm.model**-0.5 / lm.embed_std
-    head = embedding * scale if lm.tie_embeddings else of("head.kernel").T
-    out = {"model.embed_tokens.weight": embedding, "lm_head.weight": head}
-    out |= {"model.norm.weight": of("norm.scale")}
-    half = (lm.kv_heads or lm.heads) * (lm.head or lm.model // lm.heads)
-    for i in range(lm.layers):
-        ours, theirs = f"blocks.{i}", f"model.layers.{i}"
-        out |= {
-            f"{theirs}.input_layernorm.weight": of(f"{ours}.attention_norm.scale"),
-            f"{theirs}.post_attention_layernorm.weight": of(f"{ours}.mlp_norm.scale"),
-            **dense(f"{theirs}.self_attn.q_proj", f"{ours}.query"),
-            **dense(f"{theirs}.self_attn.k_proj", f"{ours}.key_value", slice(0, half)),
-            **dense(f"{theirs}.self_attn.v_proj", f"{ours}.key_value", slice(half, None)),
-            **dense(f"{theirs}.self_attn.o_proj", f"{ours}.out"),
-            **dense(f"{theirs}.mlp.gate_proj", f"{ours}.gate"),
-            **dense(f"{theirs}.mlp.up_proj", f"{ours}.up"),
-            f"{theirs}.mlp.down_proj.weight": of(f"{ours}.down.kernel"),
-        }
-        if lm.biases:
-            out[f"{theirs}.mlp.down_proj.bias"] = of(f"{ours}.down.bias")
-    return out
+    own = {path: np.asarray(jnp.asarray(array, jnp.float32)) for path, array in params.items()}
+    tied = own["embedding"] * (lm.model**-0.5 / lm.embed_std)
+    out = {
+        "model.embed_tokens.weight": own["embedding"],
+        "lm_head.weight": tied if lm.tie_embeddings else own["head.kernel"].T,
+        "model.norm.weight": own["norm.scale"],
+    }
+    for i, (name, theirs) in itertools.product(range(lm.layers), LLAMA.items()):
+        modules = [f"model.layers.{i}.{part}" for part in theirs.split()]
+        for ours, kind in {"scale": "weight", "kernel": "weight", "bias": "bias"}.items():
+            if (array := own.get(f"blocks.{i}.{name}.{ours}")) is not None:
+                array = array if name == "down" else array.T
+                parts = zip(modules, np.split(array, len(modules)), strict=True)
+                out |= {f"{module}.{kind}": part for module, part in parts}
+    return {name: np.ascontiguousarray(array) for name, array in out.items()}

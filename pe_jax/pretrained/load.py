@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -14,7 +14,7 @@ from pe_jax.data import tokenizer
 from pe_jax.errors import nearest
 from pe_jax.model.config import LmConfig, stored
 from pe_jax.model.generate import TextModel
-from pe_jax.pretrained.source import Source, Tensors
+from pe_jax.pretrained.source import Source
 from pe_jax.training.step import structure
 
 
@@ -57,9 +57,33 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
             f"the tokenizer of {source} has {len(tokens.pieces)} tokens and its model embeds "
             f"{config.vocab} (vocab_size): give the tokenizer.json that the model was trained with"
         )
-    with there.tensors() as tensors:  # first, so that no model of too many layers is made
-        found = _parameters(there, tensors, weights)
-    graphdef, shapes = structure(config, about.encodings)
+    recipes = recipes_of(about.family, config)
+    with there.tensors() as (names, read):
+        _check_names(there, recipes, names, read)  # before a model of too many layers is made
+        graphdef, shapes = structure(config, about.encodings)
+
+        def parameter(path: Any, like: jax.ShapeDtypeStruct) -> jax.Array:
+            tensors, make = recipes["/".join(str(key.key) for key in path)]
+            arrays = [jnp.asarray(read(name)) for name in tensors]
+            try:
+                array = make(*arrays)
+            except (TypeError, ValueError):  # shapes that do not fit one another
+                array = None
+            if array is None or array.shape != like.shape:
+                raise ValueError(
+                    f"{source} has {' and '.join(tensors)} of the shape "
+                    f"{' and '.join(str(array.shape) for array in arrays)}; by the model's "
+                    f"description they make a parameter of the shape {like.shape}"
+                )
+            array = stored(array, weights)
+            if not jnp.isfinite(array).all():
+                raise ValueError(
+                    f"{source} has NaN or infinity in the tensor {' or '.join(tensors)}: the file "
+                    "is damaged, or training diverged"
+                )
+            return array
+
+        params = jax.tree.map_with_path(parameter, shapes)
     return Pretrained(
         source=source,
         name=there.name,
@@ -69,144 +93,112 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
         length=about.length,
         members=about.encodings,
         graphdef=graphdef,
-        params=jax.tree.map_with_path(lambda path, like: _placed(found, path, like), shapes),
+        params=params,
         tokenizer=tokens,
         files=there.digests,
     )
 
 
-def _parameters(there: Source, tensors: Tensors, weights: str) -> dict[str, jax.Array]:
-    """All parameters, as `_by_our_names` gives them. ValueError for a tensor that is missing or not
-    understood.
-    """
-    used: set[str] = set()
+Recipe = tuple[Sequence[str], Callable[..., jax.Array]]
+"""(names of tensors, the function that makes a parameter of them)."""
 
-    def read(name: str, change: Change | None = None) -> jax.Array:
-        if name not in tensors.names:
-            raise ValueError(f"{there.text} lacks the tensor {name}{nearest(name, tensors.names)}")
-        used.add(name)
-        array = tensors.read(name)
-        if change is not None:  # in float32, whatever is kept
-            array = change(jnp.asarray(array, jnp.float32))
-        array = stored(array, weights)
-        if not jnp.isfinite(array).all():
-            raise ValueError(
-                f"{there.text} has NaN or infinity in the tensor {name}: the file is damaged, or "
-                "training diverged"
-            )
-        return array
-
-    found = _by_our_names(there.about.family, there.about.lm, read)
-    if there.about.lm.tie_embeddings:  # some trainers write the tied matrix twice
-        names = NEOX if there.about.family == "gpt_neox" else LLAMA
-        table, _, head = (f"{name}.weight" for name in names)
-        if head in tensors.names and jnp.array_equal(tensors.read(head), tensors.read(table)):
-            used.add(head)
-    if left := sorted(name for name in tensors.names - used if not name.endswith(BUFFERS)):
-        raise ValueError(f"{there.text} has tensors that are not understood: {', '.join(left[:5])}")
-    return found
-
-
-def _placed(found: dict[str, Any], path: Any, like: jax.ShapeDtypeStruct) -> Any:
-    """The parameter of a path in the model's tree."""
-    name = "/".join(str(key.key) for key in path)
-    if found[name].shape != like.shape:
-        raise ValueError(
-            f"the tensor of {name} has the shape {found[name].shape}; by the model's description "
-            f"it is {like.shape}"
-        )
-    return found[name]
-
-
-# The tensors of a pretrained model under the names of this package's parameters
-#
-# A matrix of theirs is [outputs, inputs], a kernel here [inputs, outputs]; that of `down` is
-# [inputs of the layer, F], as theirs. Rotary pairs are (i, i + K/2) in both.
-
-
-Change = Callable[[jax.Array], jax.Array]
-Read = Callable[..., Any]
-"""read(name, change): the tensor of a name, changed where that is not None."""
-
-LLAMA = "model.embed_tokens", "model.norm", "lm_head"
-NEOX = "gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"
+TOP = {
+    "llama": ("model.embed_tokens", "model.norm", "lm_head"),
+    "gpt_neox": ("gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"),
+}
+LLAMA = {
+    "attention_norm": "input_layernorm",
+    "mlp_norm": "post_attention_layernorm",
+    "query": "self_attn.q_proj",
+    "key_value": "self_attn.k_proj self_attn.v_proj",
+    "out": "self_attn.o_proj",
+    "gate": "mlp.gate_proj",
+    "up": "mlp.up_proj",
+    "down": "mlp.down_proj",
+}
+"""{part of a layer: its modules in HuggingFace's Llama}."""
+QK_NORM = {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
+SANDWICH = {
+    "attended_norm": "post_attention_layernorm",
+    "mlp_norm": "pre_feedforward_layernorm",
+    "mlp_out_norm": "post_feedforward_layernorm",
+}
+NEOX = {
+    "attention_norm": "input_layernorm",
+    "mlp_norm": "post_attention_layernorm",
+    "query": "attention.query_key_value",
+    "key_value": "attention.query_key_value",
+    "out": "attention.dense",
+    "up": "mlp.dense_h_to_4h",
+    "down": "mlp.dense_4h_to_h",
+}
 BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
-"""How the names of tensors end that old versions of their libraries stored and never read."""
+"""Ends of names of tensors that old versions of their libraries stored and never read."""
 
 
-def _by_our_names(family: str, lm: LmConfig, read: Read) -> dict[str, Any]:
-    """{name: array} of all parameters, names as in "blocks/0/query/kernel"."""
-    (embedding, norm, head), layer, scaled = LLAMA, _llama_layer, None
-    if family == "gpt_neox":
-        (embedding, norm, head), layer = NEOX, _neox_layer
-    if family == "gemma3_text":  # its input alone
-        scaled = functools.partial(jnp.multiply, lm.model**0.5)
-    out = {"embedding": read(f"{embedding}.weight", scaled), **_norm("norm", norm, read, lm)}
-    if not lm.tie_embeddings:
-        out["head/kernel"] = read(f"{head}.weight").T
+def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
+    """The recipe of each parameter, by its path, as in "blocks/0/query/kernel".
+
+    A matrix of theirs is [outputs, inputs], a kernel here [inputs, outputs]; that of `down` is
+    [inputs of the layer, F], as theirs. Rotary pairs are (i, i + K/2) in both. Gemma stores norms
+    without their 1, and scales the input alone by the root of D.
+    """
+    neox, gemma = family == "gpt_neox", lm.norm == "sandwich"
+    embedding, last_norm, head = TOP.get(family, TOP["llama"])
+    modules = {"norm": last_norm}
+    layer = NEOX if neox else LLAMA | (QK_NORM if lm.qk_norm else {}) | (SANDWICH if gemma else {})
     for i in range(lm.layers):
-        out |= {f"blocks/{i}/{name}": value for name, value in layer(lm, read, i).items()}
+        start = f"{'gpt_neox' if neox else 'model'}.layers.{i}."
+        for name, theirs in layer.items():
+            modules[f"blocks/{i}/{name}"] = " ".join(start + part for part in theirs.split())
+    out: dict[str, Recipe] = {"embedding": ([f"{embedding}.weight"], _same)}
+    if gemma:
+        out["embedding"] = [f"{embedding}.weight"], lambda a: lm.model**0.5 * a.astype(jnp.float32)
+    if not lm.tie_embeddings:
+        out["head/kernel"] = [f"{head}.weight"], jnp.transpose
+    for path, theirs in modules.items():
+        weights, biases = ([f"{m}.{kind}" for m in theirs.split()] for kind in ("weight", "bias"))
+        name = path.rpartition("/")[2]
+        if name.endswith("norm"):
+            out[f"{path}/scale"] = weights, _plus_one if gemma else _same
+            if neox:
+                out[f"{path}/bias"] = biases, _same
+            continue
+        make = _same if name == "down" else lambda *parts: jnp.concatenate(parts).T
+        if neox and name in ("query", "key_value"):
+            make = functools.partial(_of_joined, lm.heads, [0] if name == "query" else [1, 2])
+        out[f"{path}/kernel"] = weights, make
+        if lm.biases == "all" or (lm.biases == "qkv" and name in ("query", "key_value")):
+            out[f"{path}/bias"] = biases, make
     return out
 
 
-def _llama_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
-    at, own, qkv = f"model.layers.{i}.", lm.biases == "all", lm.biases != ""
-    keys, values = (_dense("", f"{at}self_attn.{name}_proj", read, qkv) for name in ("k", "v"))
-    joined = {
-        f"key_value{name}": jnp.concatenate([keys[name], values[name]], axis=-1) for name in keys
-    }
-    out = {
-        **_dense("query", f"{at}self_attn.q_proj", read, qkv),
-        **joined,
-        **_dense("out", f"{at}self_attn.o_proj", read, own),
-        **_dense("gate", f"{at}mlp.gate_proj", read, own),
-        **_dense("up", f"{at}mlp.up_proj", read, own),
-        **_dense("down", f"{at}mlp.down_proj", read, own),
-    }
-    norms = {"attention_norm": "input_layernorm", "mlp_norm": "post_attention_layernorm"}
-    if lm.norm == "sandwich":
-        norms |= {"attended_norm": norms["mlp_norm"], "mlp_norm": "pre_feedforward_layernorm"}
-        norms |= {"mlp_out_norm": "post_feedforward_layernorm"}
-    if lm.qk_norm:
-        norms |= {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
-    for name, theirs in norms.items():
-        out |= _norm(name, f"{at}{theirs}", read, lm)
-    return out
+def _same(array: jax.Array) -> jax.Array:
+    return array
 
 
-def _neox_layer(lm: LmConfig, read: Read, i: int) -> dict[str, Any]:
-    at = f"gpt_neox.layers.{i}."
-    joined, size = f"{at}attention.query_key_value", lm.model // lm.heads
-    kernel = read(f"{joined}.weight")
-    if kernel.shape != (3 * lm.model, lm.model):
-        raise ValueError(
-            f"the tensor {joined}.weight has the shape {kernel.shape}; by the model's description "
-            f"it is {(3 * lm.model, lm.model)}"
-        )
-    kernel = kernel.reshape(lm.heads, 3, size, lm.model)
-    bias = read(f"{joined}.bias").reshape(lm.heads, 3, size)
-    q, k, v = (kernel[:, part].reshape(-1, lm.model).T for part in range(3))
-    of_q, of_k, of_v = (bias[:, part].reshape(-1) for part in range(3))
-    return {
-        **_norm("attention_norm", f"{at}input_layernorm", read, lm),
-        **_norm("mlp_norm", f"{at}post_attention_layernorm", read, lm),
-        "query/kernel": q,
-        "query/bias": of_q,
-        "key_value/kernel": jnp.concatenate([k, v], axis=-1),
-        "key_value/bias": jnp.concatenate([of_k, of_v], axis=-1),
-        **_dense("out", f"{at}attention.dense", read, True),
-        **_dense("up", f"{at}mlp.dense_h_to_4h", read, True),
-        **_dense("down", f"{at}mlp.dense_4h_to_h", read, True),
-    }
+def _plus_one(scale: jax.Array) -> jax.Array:
+    return 1 + scale.astype(jnp.float32)
 
 
-def _norm(name: str, theirs: str, read: Read, lm: LmConfig) -> dict[str, Any]:
-    added = (lambda scale: 1 + scale) if lm.norm == "sandwich" else None  # as Gemma stores it
-    out = {f"{name}/scale": read(f"{theirs}.weight", added)}
-    return out | {f"{name}/bias": read(f"{theirs}.bias")} if lm.norm == "layer" else out
+def _of_joined(heads: int, parts: Sequence[int], array: jax.Array) -> jax.Array:
+    """Queries (part 0), keys (1) or values (2) of a tensor with rows [H, 3, K]."""
+    rows = array.reshape(heads, 3, -1, *array.shape[1:])
+    return jnp.concatenate([rows[:, i].reshape(-1, *array.shape[1:]) for i in parts]).T
 
 
-def _dense(name: str, theirs: str, read: Read, bias: bool) -> dict[str, Any]:
-    weight = read(f"{theirs}.weight")
-    out = {f"{name}/kernel": weight if name == "down" else weight.T}
-    return out | {f"{name}/bias": read(f"{theirs}.bias")} if bias else out
+def _check_names(
+    there: Source, recipes: dict[str, Recipe], names: frozenset[str], read: Callable[[str], Any]
+) -> None:
+    """ValueError for a tensor that is missing or not understood."""
+    wanted = [name for tensors, _ in recipes.values() for name in tensors]
+    for name in wanted:
+        if name not in names:
+            raise ValueError(f"{there.text} lacks the tensor {name}{nearest(name, names)}")
+    unknown = {name for name in names.difference(wanted) if not name.endswith(BUFFERS)}
+    table, _, head = (f"{name}.weight" for name in TOP.get(there.about.family, TOP["llama"]))
+    if head in unknown and jnp.array_equal(read(head), read(table)):
+        unknown.remove(head)  # some trainers write the tied matrix twice
+    if unknown:
+        first = ", ".join(sorted(unknown)[:5])
+        raise ValueError(f"{there.text} has tensors that are not understood: {first}")

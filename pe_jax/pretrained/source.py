@@ -1,6 +1,5 @@
-"""What lies at hf:DIR, a folder with config.json, *.safetensors and tokenizer.json, or at
-gguf:PATH, a Llama or Gemma 3 in the format of llama.cpp: the description of a model, and its
-weights, which are read later.
+"""A pretrained model on disk: hf:DIR, a folder with config.json, *.safetensors and tokenizer.json,
+or gguf:PATH, a Llama or Gemma 3 in the format of llama.cpp. Weights are read later.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pe_jax.errors import to_install
 from pe_jax.pretrained.config import Described, described
@@ -20,20 +19,12 @@ from pe_jax.storage.paths import existing, expanded
 
 KINDS = ("hf", "gguf")
 FLOATS = ("F64", "F32", "F16", "BF16")
-"""What the numbers of a safetensors file may be."""
-
-
-class Tensors(NamedTuple):
-    """The weights of a model."""
-
-    names: frozenset[str]
-    read: Callable[[str], Any]
-    """The tensor of a name."""
+"""Dtypes of the numbers of a safetensors file."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A pretrained model of which the description has been read."""
+    """A pretrained model whose description has been read."""
 
     text: str
     """hf:DIR or gguf:PATH, as it was given."""
@@ -41,9 +32,7 @@ class Source:
     """That of its folder or file."""
     about: Described
     files: tuple[Path, ...]
-    """All that it is read from."""
-    tensors: Callable[[], contextlib.AbstractContextManager[Tensors]]
-    """Opens its weights."""
+    """Its weights; of a folder, config.json and tokenizer.json besides."""
 
     @classmethod
     def of(cls, text: str) -> Source:
@@ -56,44 +45,35 @@ class Source:
         more = f" Models are read from this disk, not downloaded: name yours as {kind}:PATH."
         more += " `hf download NAME --local-dir DIR` gets one for hf:DIR." if kind == "hf" else ""
         place = existing(Path(expanded(rest, "the path of a model")), "model", more)
-        return (_gguf if kind == "gguf" else _huggingface)(text, place)
+        if kind == "gguf":
+            return cls(text, place.stem, described(gguf_file.read(place).config), (place,))
+        config, tokenizer = (_in(place, name) for name in ("config.json", "tokenizer.json"))
+        weights, about = _weights(place), described(read_json(config))
+        if others := sorted({*place.glob("model*.safetensors")} - {*weights}):
+            raise ValueError(f"{others[0]} is no part of {weights[0].name}: leave one model there")
+        return cls(text, place.resolve().name, about, (*weights, config, tokenizer))
+
+    @contextlib.contextmanager
+    def tensors(self) -> Iterator[tuple[frozenset[str], Callable[[str], Any]]]:
+        """(the names of its tensors, the function that reads one of them)."""
+        if self.text.startswith("gguf:"):
+            file = gguf_file.read(self.files[0])
+            yield frozenset(file.tensors), file.read
+            return
+        with contextlib.ExitStack() as stack:
+            files = [stack.enter_context(_safetensors(path)) for path in self.files[:-2]]
+            of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
+            yield frozenset(of), lambda name: _tensor(of[name], name)
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each file, by name. Files that do not change are read once, since all runs of
-        a sweep may begin with the same model.
-        """
+        """SHA-256 of each file, by name. A file that does not change is read once for all runs."""
         return {path.name: _digest(path.absolute(), hashes.stamp(path)) for path in self.files}
 
 
 @functools.cache
 def _digest(path: Path, stamp: hashes.Stamp) -> str:
     return hashes.sha256_of_file(path)
-
-
-def _gguf(text: str, place: Path) -> Source:
-    @contextlib.contextmanager
-    def tensors() -> Iterator[Tensors]:
-        file = gguf_file.read(place)
-        yield Tensors(frozenset(file.tensors), file.read)
-
-    return Source(text, place.stem, described(gguf_file.read(place).config), (place,), tensors)
-
-
-def _huggingface(text: str, folder: Path) -> Source:
-    config, tokenizer = (_in(folder, name) for name in ("config.json", "tokenizer.json"))
-    weights, about = _weights(folder), described(_json(config))
-    if others := sorted({*folder.glob("model*.safetensors")} - {*weights}):
-        raise ValueError(f"{others[0]} is no part of {weights[0].name}: leave one model there")
-
-    @contextlib.contextmanager
-    def tensors() -> Iterator[Tensors]:
-        with contextlib.ExitStack() as stack:
-            files = [stack.enter_context(_safetensors(path)) for path in weights]
-            of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
-            yield Tensors(frozenset(of), lambda name: _tensor(of[name], name))
-
-    return Source(text, folder.resolve().name, about, (*weights, config, tokenizer), tensors)
 
 
 def _weights(folder: Path) -> list[Path]:
@@ -103,15 +83,15 @@ def _weights(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [_in(folder, "model.safetensors")]
-    content = _json(index)
+    content = read_json(index)
     shards = content.get("weight_map") if isinstance(content, dict) else None
     if not isinstance(shards, dict):
         raise ValueError(f"{index} lacks weight_map, the file of each tensor")
     return [_in(folder, name) for name in sorted({str(name) for name in shards.values()})]
 
 
-def _json(path: Path) -> Any:
-    """What a JSON file holds. ValueError where it is none."""
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; ValueError if it is none."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -119,7 +99,6 @@ def _json(path: Path) -> Any:
 
 
 def _in(folder: Path, name: str) -> Path:
-    """A file of a model's folder. FileNotFoundError if it is not there."""
     if not (folder / name).is_file():
         raise FileNotFoundError(
             f"no {name} in {folder}: a folder as HuggingFace's save_pretrained writes it has "
@@ -129,7 +108,6 @@ def _in(folder: Path, name: str) -> Path:
 
 
 def _tensor(file: Any, name: str) -> Any:
-    """A tensor of an open file. ValueError unless its numbers are floats of a usual kind."""
     kind = file.get_slice(name).get_dtype()
     if kind not in FLOATS:
         raise ValueError(
@@ -140,7 +118,6 @@ def _tensor(file: Any, name: str) -> Any:
 
 
 def _safetensors(path: Path) -> Any:
-    """An open file of tensors; ValueError where it is damaged or the library is missing."""
     try:
         import safetensors
     except ImportError:

@@ -12,20 +12,16 @@ from typing import Any
 
 from jax.sharding import Mesh
 
+from pe_jax.errors import Interrupted
 from pe_jax.storage.jsonl import History
 
 Stop = Callable[[Callable[[], object]], None]
 """stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
 
-
 Validate = Callable[[Any], list[float | None]]
 """validate(params): bits per byte of validation text at the training length of each replica, whose
 parameters have a leading axis of replicas; None where it is not finite.
 """
-
-
-class Interrupted(RuntimeError):
-    """The run was asked to stop, and has saved its state. The message is the signal's name."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -115,7 +115,7 @@ def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
     for arguments, words in (
         ([], "--workdir=RUN is required"),
         ([f"--workdir={tmp_path}"], "no finished run in"),
-        ([f"--workdir={workdir}", "--lengths=16,x"], "--lengths must be integers"),
+        ([f"--workdir={workdir}", "--lengths=16,x"], "--lengths=16,x: invalid literal"),
         ([f"--workdir={workdir}", "--metrics=longpple"], "did you mean 'longppl'?"),
         ([f"--workdir={workdir}", "--swaps=windwo"], "did you mean 'window'?"),
         ([f"--workdir={workdir}", "--split=vaild"], "got 'vaild'"),

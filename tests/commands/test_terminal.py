@@ -2,11 +2,9 @@
 
 import shlex
 import signal
-import subprocess
-import sys
 
 import pytest
-from commands import ROOT, Lab, Terminal, lines, run_of, tiny
+from commands import Lab, Terminal, lines, run_of, tiny
 
 from pe_jax.commands import cli
 from pe_jax.runs import progress
@@ -65,25 +63,6 @@ def test_a_second_ctrl_c_stops_at_once(lab, tmp_path):
     assert code == cli.INTERRUPTED, screen
     assert "stopped" in screen and "Traceback" not in screen and command_in(screen, "run")
     assert not any(locks.is_locked(folder) for folder in tmp_path.iterdir())
-
-
-def test_a_ctrl_c_inside_a_destructor_stops_too():
-    code = """
-import sys
-from absl import flags
-from pe_jax.commands import cli
-
-class Held:
-    def __del__(self):
-        raise KeyboardInterrupt
-
-sys.argv[0] = "pe-jax run"
-cli.carry_out(lambda: bool(Held()), flags.FlagValues())
-"""
-    process = [sys.executable, "-c", code]
-    done = subprocess.run(process, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == cli.INTERRUPTED, done.stderr
-    assert done.stderr.startswith("pe-jax run: stopped: ") and "Trace" not in done.stderr
 
 
 def test_ctrl_c_in_a_sweep_lets_its_runs_save_and_prints_the_command(lab, tmp_path):

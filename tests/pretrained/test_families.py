@@ -423,7 +423,7 @@ def test_weights_that_are_not_those_of_the_description_are_refused(folder):
             load(changed(num_hidden_layers=layers))
     with pytest.raises(ValueError, match="tensors that are not understood: model.layers.1"):
         load(changed(num_hidden_layers=1))
-    with pytest.raises(ValueError, match="down/kernel has the shape .*it is"):
+    with pytest.raises(ValueError, match="mlp.down_proj.weight of the shape .* description"):
         load(changed(intermediate_size=32))
 
 

@@ -1,0 +1,91 @@
+"""--config: a Python file with get_config(), its argument, and the knobs that flags set.
+
+`--config=FILE:ARGUMENT --config.SECTION.KNOB=VALUE` is get_config("ARGUMENT") of FILE with a knob.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from absl import flags
+from ml_collections import ConfigDict, config_flags
+
+from pe_jax.errors import last_line, nearest
+
+PACKAGE = Path(__file__).parents[1] / "configs"
+CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
+
+
+class ConfigFile(NamedTuple):
+    """A config file that was executed."""
+
+    module: types.ModuleType
+    argument: str
+    config: ConfigDict
+    """get_config(argument) with the knobs of the command line."""
+    knobs: dict[str, Any]
+    """Those knobs, as in {"train.steps": 200}."""
+
+
+def read(given: str) -> ConfigFile:
+    """The value of --config, with the knobs in sys.argv. ValueError in one line for whatever is
+    wrong with the file or the knobs.
+    """
+    name, _, argument = given.partition(":")
+    path = str(found(name))
+    loader = importlib.machinery.SourceFileLoader("config", path)
+    module = types.ModuleType(loader.name)
+    module.__file__ = path
+    sys.modules[loader.name] = module  # dataclasses look it up
+    with users_code(path):
+        loader.exec_module(module)
+        config = module.get_config(*([argument] if argument else []))
+    argv = ["", *(word for word in sys.argv if word.startswith("--config."))]
+    options = flags.FlagValues()
+    try:
+        flag = config_flags.DEFINE_config_dict("config", config, flag_values=options, sys_argv=argv)
+        options(argv)
+    except AttributeError as error:  # ml_collections names the nearest of the section
+        raise ValueError(f"no such knob: {error.args[0].args[0]}; see pe-jax list knobs") from None
+    return ConfigFile(module, argument, flag.value, options["config"].override_values)
+
+
+@contextlib.contextmanager
+def users_code(path: str) -> Iterator[None]:
+    """Makes an error of a user's file a ValueError with the file and the line."""
+    try:
+        yield
+    except (ValueError, OSError):
+        raise
+    except (Exception, SystemExit) as error:
+        line = last_line(path, error)
+        place = f"{path}, line {line}" if line else path
+        raise ValueError(f"{place}: {type(error).__name__}: {error}") from error
+
+
+def found(name: str) -> Path:
+    """A file of the working directory, else for NAME.py and configs/NAME.py the config of that name
+    in the package or its clone. ValueError without one.
+    """
+    path, configs = Path(name), known()
+    if path.is_file():
+        return path
+    if path.name in configs and path.parent in (Path(), Path("configs")):
+        return configs[path.name]
+    near = nearest(path.name, {*configs, *(entry.name for entry in path.parent.glob("*.py"))}, 3)
+    raise ValueError(
+        f"no config file {name!r}{near} Found from any folder, those of the studies in a clone of "
+        f"the project: {', '.join(sorted(configs))}."
+    )
+
+
+def known() -> dict[str, Path]:
+    """The configs of the package and, in a clone, of its folder configs/, by their names."""
+    folders = (CLONE / "configs", PACKAGE) if (CLONE / "pyproject.toml").is_file() else (PACKAGE,)
+    return {path.name: path for folder in folders for path in folder.glob("[!_]*.py")}
