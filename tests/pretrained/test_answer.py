@@ -1,4 +1,4 @@
-"""Which swap a model should get: the sentences follow from the numbers."""
+"""The swap that a model should get, and its numbers."""
 
 import dataclasses
 
@@ -7,7 +7,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from pe_jax.encoding import Dims
-from pe_jax.pretrained.answer import answer, choose
+from pe_jax.pretrained.answer import answer
 from pe_jax.pretrained.answer import sheet as printed
 from pe_jax.pretrained.rope_scaling import read_by, rope_parameters
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
@@ -59,40 +59,40 @@ def found():
     return answer(result(), parse("rope").encodings(DIMS))
 
 
-def test_swaps_are_sorted_with_paired_differences_and_equivalence_with_a_margin(found):
+def test_swaps_are_sorted_with_paired_differences_and_equivalence(found):
     assert [c.name for c in found.choices] == ["yarn", "rerope", "pi", "window", "as it is"]
     assert found.baseline == "yarn"
     by = {c.name: c for c in found.choices}
     difference = WORSE["pi"] + SCATTER["pi"] * NOISE[[*WORSE].index("pi")]
     error = difference.std(ddof=1) / np.sqrt(PLACES)
-    assert by["pi"].change.mean == pytest.approx(0.004)
-    assert by["pi"].change.half == pytest.approx(scipy_stats.t.ppf(0.975, PLACES - 1) * error)
+    assert by["pi"].difference.change.mean == pytest.approx(0.004)
+    assert by["pi"].difference.change.half == pytest.approx(
+        scipy_stats.t.ppf(0.975, PLACES - 1) * error
+    )
     high = 0.004 + scipy_stats.t.ppf(1 - 0.05 / 4, PLACES - 1) * error  # the least p of four
     for margin, equal in ((high + 1e-6, True), (high - 1e-6, False)):
         again = answer(result(), parse("rope").encodings(DIMS), margin)
-        assert {c.name: c.equal for c in again.choices}["pi"] is equal
-    assert [c.name for c in found.choices if c.p <= 0.05] == ["pi", "window", "as it is"]
-    assert not by["rerope"].equal  # it scatters too much, however near its mean is
+        assert {c.name: c.difference.equivalent for c in again.choices}["pi"] is equal
+    assert [c.name for c in found.choices if c.difference.p <= 0.05] == ["pi", "window", "as it is"]
+    assert not by["rerope"].difference.equivalent  # it scatters too much, however near its mean is
     assert [c.name for c in found.choices if c.scores[0].best] == ["yarn", "rerope"]
     assert not any(row[1].bold for row in printed(found).rows)  # 2 of 5 are more than a third
     with pytest.raises(ValueError, match="called 'yarm'; did you mean 'yarn'"):
         answer(result(), parse("rope").encodings(DIMS), baseline="yarm")
 
 
-def test_the_choice_is_one_that_no_score_tells_from_the_best_and_that_programs_run(found):
-    told = {c.name: [cell.best for cell in c.scores] for c in found.choices}
-    assert told["yarn"] == [True, True, False] and told["rerope"] == [True, False, True]
-    chosen, why = choose(found)
-    assert chosen.name == "yarn" and "Choose yarn for text, and rerope for" in why
+def test_the_choice_is_not_distinguishable_from_the_best_and_programs_run_it(found):
+    best = {c.name: [cell.best for cell in c.scores] for c in found.choices}
+    assert best["yarn"] == [True, True, False] and best["rerope"] == [True, False, True]
+    assert found.chosen.name == "yarn"
     assert {c.name for c in found.choices if not c.read_by} == {"rerope", "window"}
     text = sheet.markdown([printed(found)])
-    assert '"rope_type": "yarn", "factor": 2.0' in text and "8 places" in text
+    assert "Choose yarn. Better by niah single 1 exact: rerope." in text
+    assert '"rope_type": "yarn", "factor": 2.0' in text
     assert "pe-jax export '--model=hf:my models' --swap=yarn --length=128 --out=DIR" in text
-    alone = answer(result(("same_targets", "kl")), parse("rope").encodings(DIMS))
-    assert choose(alone)[1].startswith("Choose yarn. ")
 
 
-def test_beside_layers_with_a_window_and_a_base_of_their_own_config_json_says_the_scaling():
+def test_config_json_scales_a_gemma_3_in_layers_without_a_window():
     gemma = parse("rope[1]+rope(base=100.0)[0]+window(window=9)[0]").encodings(DIMS)
     found = {c.name: c for c in answer(result(), gemma).choices}
     assert found["yarn"].scaling["rope_type"] == "yarn"
@@ -111,8 +111,8 @@ def test_perplexities_are_compared_by_their_logarithms():
     values = [np.log(r.value) for r in scored.rows if not r.way and r.length == LENGTHS[-1]]
     assert by["as it is"].scores[0].mean == pytest.approx(np.mean(values))
     assert by["as it is"].scores[0].half == pytest.approx(stats.interval(values).half)
-    assert by["as it is"].change.mean == pytest.approx(8)
-    assert by["as it is"].p < 0.001 and not by["as it is"].scores[0].best
+    assert by["as it is"].difference.change.mean == pytest.approx(8)
+    assert by["as it is"].difference.p < 0.001 and not by["as it is"].scores[0].best
     assert "nats per key token" in sheet.markdown([printed(found)])
 
 
@@ -144,7 +144,7 @@ def test_a_temperature_of_yarns_own_is_read_by_transformers_alone(monkeypatch):
         ("llama3(length=8192)", ("transformers", "vLLM", "llama.cpp")),
     ],
 )
-def test_programs_that_compute_a_scaling_in_another_way_do_not_run_it(spec, programs):
+def test_programs_that_compute_a_scaling_otherwise_do_not_run_it(spec, programs):
     """vLLM takes the factors of longrope for long texts at every length, llama.cpp's conversion
     writes none; llama3 it counts from 8,192 tokens.
     """
@@ -152,7 +152,7 @@ def test_programs_that_compute_a_scaling_in_another_way_do_not_run_it(spec, prog
     assert read_by(rope_parameters(made), parse("rope").encodings(DIMS)) == programs
 
 
-def test_the_command_of_an_export_is_given_where_the_model_can_be_exported(monkeypatch):
+def test_the_export_command_is_printed_for_models_that_can_be_exported(monkeypatch):
     """A GGUF file is exported as a Llama, which a Gemma is not."""
     monkeypatch.setitem(WORSE, "yarn", -0.1)
     llama = {"activation": "silu", "gated": True}
@@ -164,32 +164,22 @@ def test_the_command_of_an_export_is_given_where_the_model_can_be_exported(monke
         assert '"rope_type": "yarn"' in text and ("pe-jax export" in text) == can
 
 
-def test_a_model_that_no_score_tells_from_its_swaps_stays_as_it_is(monkeypatch):
+def test_a_model_whose_swaps_are_no_better_stays_as_it_is(monkeypatch):
     monkeypatch.setitem(WORSE, "", 0.0005)
     alone = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
-    chosen, why = choose(alone)
-    assert chosen.name == "as it is" and why.startswith("Choose the model as it is: these scores")
-    assert not any("export" in note for note in printed(alone).notes)
+    assert alone.chosen.name == "as it is"
+    text = sheet.markdown([printed(alone)])
+    assert "Keep the model as it is." in text and "export" not in text
 
 
-def test_where_the_best_needs_own_code_the_best_that_programs_run_is_named(monkeypatch):
+def test_where_the_best_needs_own_code_the_best_that_config_json_says_is_named(monkeypatch):
     monkeypatch.setitem(WORSE, "rerope", -0.1)
     monkeypatch.setitem(SCATTER, "rerope", 0.0)
     made = answer(result(), parse("rope").encodings(DIMS))
-    chosen, why = choose(made)
-    assert chosen.name == "rerope" and "llama.cpp: yarn, pi and as it is." in why
-    assert (
-        "Of these, not told from the best: yarn by same targets and kl; pi by niah single 1 exact."
-        in why
-    )
+    assert made.chosen.name == "rerope"
     text = sheet.markdown([printed(made)])
-    assert "rerope needs own code" in text and "The best with one, by same targets, is yarn" in text
+    assert "rerope needs own code. The best without is yarn." in text
     assert '"rope_type": "yarn"' in text and "--swap=yarn --length=128" in text
-    for swap in ("yarn", "pi", ""):
-        monkeypatch.setitem(WORSE, swap, 0.0)
-        monkeypatch.setitem(SCATTER, swap, 0.01)
-    alike = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
-    assert choose(alike)[1].endswith("No score tells these apart.")
 
 
 def test_effective_length_is_the_longest_at_85_percent_of_short_texts(found):
@@ -198,19 +188,19 @@ def test_effective_length_is_the_longest_at_85_percent_of_short_texts(found):
     assert by == {"rerope": 128, "pi": 128, "yarn": 128, "window": 64, "as it is": 64}
 
 
-def test_a_text_that_cannot_tell_is_said_to_be_one():
-    flat = printed(answer(result(gain=0.02), parse("rope").encodings(DIMS)))
-    steep = printed(answer(result(gain=0.2), parse("rope").encodings(DIMS)))
-    assert any("not above 0.03" in note for note in flat.notes)
-    assert any("far tokens matter" in note for note in steep.notes)
+def test_the_gain_from_context_within_training(found):
+    assert found.own_gain.mean == pytest.approx(0.2) and found.own_gain.n == PLACES
+    assert "gains 0.200 ± 0.000 bits per byte from 16 to 64 tokens" in sheet.markdown(
+        [printed(found)]
+    )
 
 
-def test_right_and_wrong_answers_are_told_apart_by_mcnemars_test():
+def test_right_and_wrong_answers_have_mcnemars_test():
     """As it is the model is right at the first place alone, with rerope and pi at all."""
     asked = result(("niah_single_1_exact",), reference=128)
     rows = [dataclasses.replace(row, value=100.0 * (row.value >= 90)) for row in asked.rows]
     made = answer(dataclasses.replace(asked, rows=tuple(rows)), parse("rope").encodings(DIMS))
-    by = {choice.name: choice.p for choice in made.choices}
+    by = {choice.name: choice.difference.p for choice in made.choices}
     assert made.baseline == "as it is"
     assert by["rerope"] == by["pi"] == pytest.approx(4 * 2 * 0.5 ** (PLACES - 1))
 
@@ -219,7 +209,7 @@ def test_as_if_trained_at_fewer_tokens_the_model_as_it_is_is_the_truth():
     found = answer(result(reference=128), parse("rope").encodings(DIMS))
     assert found.as_if and found.baseline == "as it is"
     assert "as it is" not in [c.name for c in found.ranked]
-    assert choose(found)[0].way
+    assert found.chosen.way
     lacking = [row for row in result().rows if row.length != 128]
     none = dataclasses.replace(result(), rows=tuple(lacking))
-    assert choose(answer(none, parse("rope").encodings(DIMS)))[0] is None
+    assert answer(none, parse("rope").encodings(DIMS)).chosen is None

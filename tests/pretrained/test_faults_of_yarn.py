@@ -104,8 +104,10 @@ def test_a_fault_of_yarn_is_ranked_below_it_by_bits_per_byte_and_by_kl(found, fa
     assert found.metrics == ("same_targets", "kl") and found.choices[0].name == "yarn"
     (right,) = (c for c in found.choices if c.name == "yarn")
     (wrong,) = (c for c in found.choices if c.way.swap == FAULTS[fault])
-    assert wrong.change.mean > 0.1 and wrong.p < 0.001  # bits, over places; by Holm's method
-    assert not wrong.scores[0].best and not wrong.equal
+    assert (
+        wrong.difference.change.mean > 0.1 and wrong.difference.p < 0.001
+    )  # bits, over places; by Holm's method
+    assert not wrong.scores[0].best and not wrong.difference.equivalent
     assert wrong.scores[1].mean > 2 * right.scores[1].mean and not wrong.scores[1].best
     of_base = fault in ("base doubled", "yarn upon ntk's base")
     assert (wrong.short.mean > 0.1) is of_base  # these two harm at the training length already
