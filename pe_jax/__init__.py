@@ -19,17 +19,20 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pe_jax.encoding import Dims, Encoding
-    from pe_jax.encodings import ENCODINGS
-    from pe_jax.metric import Metric
-    from pe_jax.model.config import LmConfig
-    from pe_jax.model.lm import LM
-    from pe_jax.report.frame import curves, frame
-    from pe_jax.runs.execute import execute
-    from pe_jax.runs.run import Run
-    from pe_jax.runs.trained import Trained, load
-    from pe_jax.specs.parse import make
-    from pe_jax.task import Task
+    from pe_jax.encoding import Dims as Dims
+    from pe_jax.encoding import Encoding as Encoding
+    from pe_jax.encodings import ENCODINGS as ENCODINGS
+    from pe_jax.metric import Metric as Metric
+    from pe_jax.model.config import LmConfig as LmConfig
+    from pe_jax.model.lm import LM as LM
+    from pe_jax.report.frame import curves as curves
+    from pe_jax.report.frame import frame as frame
+    from pe_jax.runs.execute import execute as execute
+    from pe_jax.runs.run import Run as Run
+    from pe_jax.runs.trained import Trained as Trained
+    from pe_jax.runs.trained import load as load
+    from pe_jax.specs.parse import make as make
+    from pe_jax.task import Task as Task
 
 _HOME = {
     "make": "specs.parse",
@@ -47,23 +50,7 @@ _HOME = {
     "frame": "report.frame",
     "curves": "report.frame",
 }
-
-__all__ = [
-    "ENCODINGS",
-    "LM",
-    "Dims",
-    "Encoding",
-    "LmConfig",
-    "Metric",
-    "Run",
-    "Task",
-    "Trained",
-    "curves",
-    "execute",
-    "frame",
-    "load",
-    "make",
-]
+__all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -73,4 +60,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "__version__"])
+    return [*__all__, "__version__"]

@@ -53,7 +53,9 @@ def read(given: str) -> ConfigFile:
         options(argv)
     except AttributeError as error:  # ml_collections names the nearest of the section
         raise ValueError(f"no such knob: {error.args[0].args[0]}; see pe-jax list knobs") from None
-    return ConfigFile(module, argument, flag.value, options["config"].override_values)
+    return ConfigFile(
+        module, argument, flag.value, config_flags.get_override_values(options["config"])
+    )
 
 
 @contextlib.contextmanager

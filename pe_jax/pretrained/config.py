@@ -1,5 +1,5 @@
-"""The description of a model in a HuggingFace config.json, of Llama, Mistral, Qwen2, Qwen3, Gemma 3
-and GPT-NeoX (Pythia), as the model and the encodings of this package.
+"""Models and encodings of this package by a config.json of HuggingFace's: Llama, Mistral, Qwen2,
+Qwen3, Gemma 3 and GPT-NeoX (Pythia).
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Described:
 
 
 def described(config: Any) -> Described:
-    """What a config.json describes. ValueError for a family that is not known, a field that is
-    missing or not understood, and a value that this package has no counterpart for.
+    """The model of a config.json. ValueError for an unknown family, a field that is missing or not
+    understood, and a value that this package has no counterpart for.
     """
     fields = _Fields(config)
     family = fields.read("model_type", hint=Literal[*FAMILIES])
@@ -60,9 +60,9 @@ def described(config: Any) -> Described:
     except ValueError as error:
         names = {f"lm.{ours}": theirs for ours, theirs in SHAPE.items()}
         names |= {"lm.kv_heads": "num_key_value_heads"} | {v: k for k, v in NUMBERS.items()}
-        known = "|".join(map(re.escape, names))
-        said = re.sub(rf"\b({known})\b", lambda found: names[found[0]], str(error))
-        raise ValueError(f"config.json: {said}") from None
+        words = re.findall(r"\w+(?:\.\w+)*", str(error))
+        legend = ", ".join(f"{word} is {names[word]}" for word in words if word in names)
+        raise ValueError(f"config.json: {error} ({legend})") from None
     return out
 
 

@@ -1,8 +1,8 @@
-"""A Llama or a Gemma 3 in llama.cpp's format GGUF, as HuggingFace would describe and store it.
+"""A Llama or a Gemma 3 in llama.cpp's format GGUF, under the names of HuggingFace's.
 
-The conversion to GGUF stores rotary pairs of a Llama as neighbours: the rows of each head of
-queries and keys are permuted, which is undone here, as is the 1 that it adds to the norms of a
-Gemma. Quantised tensors are dequantised by the package `gguf`.
+The conversion to GGUF stores rotary pairs of a Llama as neighbours, that is, it permutes the rows
+of each head of queries and keys, and adds 1 to the norms of a Gemma. Both are undone here.
+Quantised tensors are dequantised by the package `gguf`.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ FIELDS = {
     "rope.freq_base_swa": ("rope_local_base_freq", Positive, False),
     "vocab_size": ("vocab_size", Count, False),
 }
-"""{name of a field behind "llama." or "gemma3.": (its name in a config.json, what it may be,
-whether it must be there)}.
+"""{field behind "llama." or "gemma3.": (its name in a config.json, its annotation, whether it is
+required)}.
 """
 
 TENSORS = {
@@ -64,20 +64,21 @@ OF_GEMMA3 = {
 """The same of a Gemma 3, where it differs."""
 
 GGML = "tokenizer.ggml."
-"""What the names of a tokenizer's fields begin with."""
-LONGEST = 2**20
-"""The most entries of a list."""
-
 SPACE = "\u2581"
-"""What stands for a space in the tokens of SentencePiece."""
+"""A space in the tokens of SentencePiece."""
 
 DIGITS = {"smollm": True, "gpt-2": False}
-"""{way of splitting text that can be read: whether each digit is a token of its own}."""
+"""{readable way of splitting text: whether each digit is a token of its own}."""
 
 
 def read(path: Path) -> GgufFile:
-    """The file, which is read once as long as it does not change."""
+    """The file; it is read once until it changes."""
     return _read(path, hashes.stamp(path))
+
+
+@functools.lru_cache(maxsize=2)
+def _read(path: Path, stamp: hashes.Stamp) -> GgufFile:
+    return GgufFile(path)
 
 
 class GgufFile:
@@ -94,16 +95,11 @@ class GgufFile:
             raise ValueError(needed) from None
         self.library, self.path = gguf, path
         try:
-            reader = _reader(gguf)(path)
+            reader = gguf.GGUFReader(path)
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is no whole GGUF file: {error}") from error
         if reader.byte_order != "I":  # dequantisation would take its numbers for others
             raise ValueError(f"{path} has another byte order than this machine: convert it anew")
-        end = reader.data_offset
-        for tensor in reader.tensors:
-            if tensor.data_offset != end:
-                raise ValueError(f"{path}: the tensor {tensor.name} does not begin where it should")
-            end += tensor.n_bytes + -tensor.n_bytes % int(reader.alignment)
         self.fields = reader.fields
         self.kind = self._value("general.architecture", str)
         if self.kind not in FAMILIES:
@@ -253,10 +249,7 @@ class GgufFile:
 
     def _value(self, name: str, hint: Any) -> Any:
         """A field's value, None where it is missing. ValueError unless it is as `hint` says."""
-        try:
-            value = self.fields[name].contents() if name in self.fields else None
-        except ValueError as error:  # no UTF-8
-            raise ValueError(f"{self.path}: {name} is damaged: {error}") from error
+        value = self.fields[name].contents() if name in self.fields else None
         check_value(value, hint, f"{self.path}: {name}")
         return value
 
@@ -268,25 +261,6 @@ class GgufFile:
         if length not in (None, len(values)):
             raise ValueError(f"{self.path} has {len(values)} {GGML}{name} for {length} tokens")
         return values
-
-
-def _reader(library: Any) -> Any:
-    """The library's reader, which a list of a damaged length would keep busy without end."""
-
-    class Reader(library.GGUFReader):
-        def _get_field_parts(self, orig_offs: int, raw_type: Any) -> Any:
-            if raw_type == library.GGUFValueType.ARRAY:
-                kind, length = self._get(orig_offs, "u4,u8")[0]
-                if kind == raw_type or length > LONGEST:
-                    raise ValueError(f"a list of {length} entries of the type {kind}")
-            return super()._get_field_parts(orig_offs, raw_type)
-
-    return Reader
-
-
-@functools.lru_cache(maxsize=2)
-def _read(path: Path, stamp: hashes.Stamp) -> GgufFile:
-    return GgufFile(path)
 
 
 def _named(name: str, parts: Mapping[str, str]) -> str:

@@ -209,12 +209,18 @@ YARN = {"rope_type": "yarn", "factor": 2.0}
 AGAINST_ONE_ANOTHER = {
     "bounds": (
         {"rope_parameters": LLAMA3 | {"low_freq_factor": 9}},
-        "low_freq_factor must be below",
+        "low is low_freq_factor",
     ),
-    "betas": ({"rope_parameters": YARN | {"beta_slow": 32}}, "beta_slow below beta_fast"),
-    "pairs": ({"rope_parameters": LONGROPE}, "long_factor must have 2 factors"),
-    "shared heads": ({"num_key_value_heads": 3}, "num_key_value_heads must divide num_attention"),
-    "layers": ({"num_hidden_layers": 1001}, "num_hidden_layers must be an integer .*at most 1000"),
+    "betas": (
+        {"rope_parameters": YARN | {"beta_slow": 32}},
+        "alpha is beta_slow, beta is beta_fast",
+    ),
+    "pairs": ({"rope_parameters": LONGROPE}, "long is long_factor"),
+    "shared heads": ({"num_key_value_heads": 3}, "lm.kv_heads is num_key_value_heads"),
+    "layers": (
+        {"num_hidden_layers": 1001},
+        "an integer .*at most 1000, .*lm.layers is num_hidden_layers",
+    ),
     "odd heads": ({"head_dim": 5}, "turns 5 of the 5 components of a head"),
     "a layer too few": ({"layer_types": ["full_attention"]}, "layer_types=.* and 2 layers"),
     "two lengths": (
@@ -226,7 +232,7 @@ WRONG_NEOX = {
     "another base": ({"rope_theta": 5e5}, "rope_theta=500000.0; only 10000.0"),
     "another share": ({"partial_rotary_factor": 0.25}, "partial_rotary_factor=0.25; only 0.5"),
     "two shares": ({"rotary_pct": 0.25}, "partial_rotary_factor=0.5 and rotary_pct=0.25"),
-    "width": ({"hidden_size": 18}, "num_attention_heads must divide hidden_size, got 4 .* 18"),
+    "width": ({"hidden_size": 18}, "lm.heads is num_attention_heads, lm.model is hidden_size"),
 }
 WRONG_GEMMA = {
     "scale": ({"query_pre_attn_scalar": 168}, "query_pre_attn_scalar=168 and heads of 8"),
@@ -324,25 +330,17 @@ def test_a_field_of_a_gguf_file_that_is_not_what_it_must_be_is_refused_by_name(s
                 file.tokenizer  # noqa: B018
 
 
-DAMAGE = {  # the name of a field or tensor, the place behind it, other bytes
-    "list of lists": (b"tokenizer.ggml.tokens", 4, b"\x09", "a list of 257 entries of the type 9"),
-    "endless": (b"tokenizer.ggml.token_type", 14, b"\x01", "a list of 281474976710913 entries"),
-    "no text": (b"tokenizer.ggml.model", 12, b"\xff", "ggml.model is damaged: 'utf-8' codec"),
-    "type": (b"output_norm.weight", 12, b"\x1a", "output_norm.weight: .* I32 is not yet"),
-    "place": (b"output_norm.weight", 16, b"\x20", "output_norm.weight does not begin where"),
-    "shape": (b"blk.1.ffn_down.weight", 12, b"\x20", "attn_norm.weight does not begin where"),
-}
-
-
-@pytest.mark.parametrize("case", DAMAGE)
-def test_a_damaged_gguf_file_is_refused(tmp_path, case):
-    name, behind, other, message = DAMAGE[case]
-    raw = bytearray((GOLDEN / "gguf" / "model.gguf").read_bytes())
-    at = raw.index(name) + len(name) + behind
-    raw[at : at + 1] = other
-    (tmp_path / "model.gguf").write_bytes(raw)
-    with pytest.raises(ValueError, match=f"{tmp_path}/model.gguf.*{message}"):
-        load(f"gguf:{tmp_path / 'model.gguf'}")
+def test_a_damaged_gguf_file_is_refused(tmp_path):
+    raw = (GOLDEN / "gguf" / "model.gguf").read_bytes()
+    path = tmp_path / "model.gguf"
+    for size in (0, 100, 9000, len(raw) - 1):
+        path.write_bytes(raw[:size])
+        with pytest.raises(ValueError, match="model.gguf is no whole GGUF file"):
+            load(f"gguf:{path}")
+    at = raw.index(b"output_norm.weight") + len(b"output_norm.weight") + 12
+    path.write_bytes(raw[:at] + b"\x1a" + raw[at + 1 :])
+    with pytest.raises(ValueError, match="model.gguf.*output_norm.weight: .* I32 is not yet"):
+        load(f"gguf:{path}")
 
 
 def test_gemma_3_keeps_its_norms_in_float32():
