@@ -222,7 +222,7 @@ def one_page() -> dict[str, str]:
         metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
     knobs = ["# Config", "Fields and defaults. Set a field by `--config.lm.layers=4`."]
     for section in sections():
-        named = ((flag.rpartition(f".{section.name}.")[2], t) for flag, t in section.knobs.items())
+        named = ((flag.rpartition(f".{section.name}.")[2], t) for flag, t in section.fields.items())
         rows = [
             [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)] for flag, text in named
         ]

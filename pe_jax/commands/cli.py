@@ -12,7 +12,6 @@ import inspect
 import io
 import os
 import shlex
-import shutil
 import sys
 import textwrap
 import traceback
@@ -43,30 +42,21 @@ COMMANDS = {
     "atlas": "Draws what encodings do to attention.",
     "conformance": "Writes test vectors of encodings, and their checker.",
     "prepare": "Makes a TFDS dataset of a text.",
-    "list": "Lists encodings, tasks, metrics, configs, knobs or swaps.",
+    "list": "Lists encodings, tasks, metrics, configs, config fields or swaps.",
 }
 
 
 class Options(flags.FlagValues):
-    """The flags of one command. Each method defines a flag by name, default and help."""
+    """The flags of one command. Each method defines a flag."""
 
     def string(self, name: str, default: str | None, help: str) -> flags.FlagHolder:
         return flags.DEFINE_string(name, default, help, flag_values=self)
 
-    def strings(self, name: str, help: str) -> flags.FlagHolder:
-        """A flag that may be repeated; [] by default."""
+    def strings(self, name: str, help: str) -> flags.FlagHolder:  # [] by default
         return flags.DEFINE_multi_string(name, [], help, flag_values=self)
-
-    def listed(self, name: str, help: str) -> flags.FlagHolder:
-        """Strings with commas between them; None by default."""
-        return flags.DEFINE_list(name, None, help, flag_values=self)
 
     def integer(self, name: str, default: int | None, help: str, **bounds) -> flags.FlagHolder:
         return flags.DEFINE_integer(name, default, help, flag_values=self, **bounds)
-
-    def integers(self, name: str, help: str) -> flags.FlagHolder:
-        """Integers with commas between them, as a tuple; None by default."""
-        return flags.DEFINE(_Integers(), name, None, help, flag_values=self)
 
     def number(self, name: str, default: float | None, help: str, **bounds) -> flags.FlagHolder:
         return flags.DEFINE_float(name, default, help, flag_values=self, **bounds)
@@ -74,10 +64,17 @@ class Options(flags.FlagValues):
     def boolean(self, name: str, help: str) -> flags.FlagHolder:
         return flags.DEFINE_bool(name, False, help, flag_values=self)
 
+    def listed(self, name: str, help: str, kind: type = str) -> flags.FlagHolder:
+        """A tuple of values with commas between them; None by default."""
+        return flags.DEFINE(_Tuple(kind), name, None, help, flag_values=self)
 
-class _Integers(flags.ArgumentParser):
-    def parse(self, argument: str) -> tuple[int, ...]:
-        return tuple(int(part) for part in argument.split(","))
+
+class _Tuple(flags.ArgumentParser):
+    def __init__(self, kind: type):
+        self.kind = kind
+
+    def parse(self, argument: str) -> tuple:
+        return tuple(self.kind(part.strip()) for part in argument.split(",") if part.strip())
 
 
 def main(name: str = "") -> NoReturn:
@@ -128,7 +125,7 @@ def carry_out(
     of `mistakes`, Refused or OSError is shown with its traceback.
     """
     argv = sys.argv
-    if "config" in options:  # config_file.read parses the knobs, when it has the config
+    if "config" in options:  # config_file.read parses the fields, when it has the config
         argv = [argument for argument in argv if not argument.startswith("--config.")]
     flags.FLAGS(argv[:1])  # the flags of libraries, which absl wants parsed
     logging.use_absl_handler()
@@ -188,18 +185,6 @@ def _help(about: str | None, options: flags.FlagValues) -> str:
 
 
 def filled(text: str, indent: str = "", width: int = 80) -> str:
-    """Text in lines of `width` columns, of which all but the first are indented. Words, such as
-    flags, are whole.
-    """
-    return textwrap.fill(
-        text,
-        width,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def columns(otherwise: int = 160) -> int:
-    """The width of the terminal, or COLUMNS; where stdout is neither, another one."""
-    return shutil.get_terminal_size((otherwise, 24)).columns
+    """Text in lines of `width` columns, all but the first indented, with whole words."""
+    whole = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(text, width, subsequent_indent=indent, **whole)

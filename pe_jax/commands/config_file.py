@@ -1,6 +1,6 @@
-"""--config: a Python file with get_config(), its argument, and the knobs that flags set.
+"""--config: a Python file with get_config(), its argument, and the fields that flags set.
 
-`--config=FILE:ARGUMENT --config.SECTION.KNOB=VALUE` is get_config("ARGUMENT") of FILE with a knob.
+`--config=FILE:ARGUMENT --config.train.steps=9` is get_config("ARGUMENT") of FILE, with a field set.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class ConfigFile(NamedTuple):
     module: types.ModuleType
     argument: str
     config: ConfigDict
-    """get_config(argument) with the knobs of the command line."""
-    knobs: dict[str, Any]
-    """Those knobs, as in {"train.steps": 200}."""
+    """get_config(argument) with the fields of the command line."""
+    fields: dict[str, Any]
+    """Those fields, as in {"train.steps": 200}."""
 
 
 def read(given: str) -> ConfigFile:
-    """The value of --config, with the knobs in sys.argv. ValueError in one line for whatever is
-    wrong with the file or the knobs.
+    """The value of --config, with the fields in sys.argv. ValueError in one line for whatever is
+    wrong with the file or the fields.
     """
     name, _, argument = given.partition(":")
     path = str(found(name))
@@ -45,14 +45,16 @@ def read(given: str) -> ConfigFile:
     sys.modules[loader.name] = module  # dataclasses look it up
     with users_code(path):
         loader.exec_module(module)
-        config = module.get_config(*([argument] if argument else []))
+        config = module.get_config(argument) if argument else module.get_config()
     argv = ["", *(word for word in sys.argv if word.startswith("--config."))]
     options = flags.FlagValues()
     try:
         flag = config_flags.DEFINE_config_dict("config", config, flag_values=options, sys_argv=argv)
         options(argv)
     except AttributeError as error:  # ml_collections names the nearest of the section
-        raise ValueError(f"no such knob: {error.args[0].args[0]}; see pe-jax list knobs") from None
+        raise ValueError(
+            f"no such field: {error.args[0].args[0]}; see pe-jax list fields"
+        ) from None
     return ConfigFile(
         module, argument, flag.value, config_flags.get_override_values(options["config"])
     )

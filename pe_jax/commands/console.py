@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -46,7 +47,7 @@ class RunView(progress.RunBar):
 
 def stdout() -> Console:
     """A console for tables and plain text, as wide as the terminal."""
-    return Console(width=cli.columns(), highlight=False, markup=False)
+    return Console(width=shutil.get_terminal_size((160, 24)).columns, highlight=False, markup=False)
 
 
 def folder(out: str | None) -> Path | None:

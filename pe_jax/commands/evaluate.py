@@ -21,7 +21,7 @@ from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
 _WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
-_LENGTHS = OPTIONS.integers("lengths", "Evaluation lengths in tokens, as 128,256.")
+_LENGTHS = OPTIONS.listed("lengths", "Evaluation lengths in tokens, as 128,256.", int)
 _METRICS = OPTIONS.listed("metrics", "Metrics, as in eval.metrics.")
 _SWAPS = OPTIONS.string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
 _VARIANTS = OPTIONS.strings(
@@ -69,7 +69,7 @@ def _changes() -> dict[str, Any]:
 
     asked = {
         "lengths": _LENGTHS.value,
-        "metrics": _METRICS.value and tuple(_METRICS.value),
+        "metrics": _METRICS.value,
         "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
         "variants": tuple(_VARIANTS.value) or None,
         "source": _SOURCE.value,

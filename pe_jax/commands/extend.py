@@ -32,11 +32,12 @@ SWAPS = "pi, ntk, dynamic_ntk, yarn, streaming, lm_infinite, rerope, self_extend
 OPTIONS = cli.Options()
 _MODEL = OPTIONS.string("model", None, "hf:DIR or gguf:PATH.")
 _SOURCE = OPTIONS.string("source", None, "Text, as in data.source: files:PATH.")
-_LENGTHS = OPTIONS.integers(
+_LENGTHS = OPTIONS.listed(
     "lengths",
     "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
     "long; with --as_if N and that of training. Where a longer one is among them, that of training "
     "is scored, too.",
+    int,
 )
 _SWAPS = OPTIONS.string(
     "swaps",
@@ -130,10 +131,8 @@ def _run() -> Run:
     metrics = ("same_targets", "kl", *(["records"] if shortest >= RECORDS else []))
     asked = {
         "lengths": lengths,
-        "metrics": tuple(_METRICS.value or metrics),
-        "swaps": tuple(
-            _usual_swaps(about) if _SWAPS.value is None else parse_list(_SWAPS.value),
-        ),
+        "metrics": _METRICS.value or metrics,
+        "swaps": tuple(parse_list(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
         "targets": _PLACES.value * last,
         "last": last,
         "samples": _SAMPLES.value,

@@ -1,8 +1,9 @@
-"""The names of encodings, tasks, metrics, configs, knobs and swaps, with a sentence on each.
+"""Names of encodings, tasks, metrics, configs, config fields and swaps, with a sentence on each.
 
-pe-jax list encodings
-pe-jax list tasks | grep arithmetic
-pe-jax list
+    pe-jax list encodings
+    pe-jax list tasks | grep arithmetic
+
+Without a name it says what can be listed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import inspect
 import itertools
 import re
 import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -26,9 +28,10 @@ def main(what: str = "") -> int:
     if what not in ("", *LISTS):
         return cli.fail(f"no list of {what!r}{nearest(what, LISTS)} Known: {', '.join(LISTS)}.")
     about = LISTS[what]() if what else {name: sentence(of.__doc__) for name, of in LISTS.items()}
-    width = max(map(len, about)) if what != "knobs" else 0
+    width = max(map(len, about)) if what != "fields" else 0
+    columns = shutil.get_terminal_size((1000, 24)).columns
     for name, text in about.items():
-        print(cli.filled(f"{name:{width}}  {text}", " " * (width + 2), cli.columns(1000)))
+        print(cli.filled(f"{name:{width}}  {text}", " " * (width + 2), columns))
     return 0
 
 
@@ -61,9 +64,9 @@ def _configs() -> dict[str, str]:
     return {name: sentence(ast.get_docstring(ast.parse(path.read_text()))) for name, path in paths}
 
 
-def _knobs() -> dict[str, str]:
+def _fields() -> dict[str, str]:
     """The fields of the config with their defaults, as in --config.train.steps=200."""
-    return {flag: text for section in sections() for flag, text in section.knobs.items()}
+    return {flag: text for section in sections() for flag, text in section.fields.items()}
 
 
 def _swaps() -> dict[str, str]:
@@ -78,7 +81,7 @@ LISTS = {
     "tasks": _tasks,
     "metrics": _metrics,
     "configs": _configs,
-    "knobs": _knobs,
+    "fields": _fields,
     "swaps": _swaps,
 }
 
@@ -88,7 +91,7 @@ class Section(NamedTuple):
 
     name: str
     sentence: str
-    knobs: dict[str, str]
+    fields: dict[str, str]
     """The sentence of each field, by its flag with the default: "--config.train.steps=350"."""
 
 
@@ -99,13 +102,13 @@ def sections() -> Iterator[Section]:
     for section, kind in SECTIONS.items():
         (tree,) = ast.parse(inspect.getsource(kind)).body
         assert isinstance(tree, ast.ClassDef)
-        knobs = {}
+        fields = {}
         for field, below in itertools.pairwise(tree.body):
             match field, below:
                 case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(text)):
                     default = shlex.quote(str(getattr(kind, name)).replace("'", '"'))
-                    knobs[f"--config.{section}.{name}={default}"] = sentence(text)
-        yield Section(section, sentence(kind.__doc__), knobs)
+                    fields[f"--config.{section}.{name}={default}"] = sentence(text)
+        yield Section(section, sentence(kind.__doc__), fields)
 
 
 def sentence(text: Any) -> str:

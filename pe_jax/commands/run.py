@@ -2,8 +2,8 @@
 
     pe-jax run --config=base.py:pe=randomized+rope --workdir=DIR
 
-Any knob of the config is set by --config.SECTION.KNOB=VALUE, as in --config.train.steps=200;
-`pe-jax list knobs` prints all.
+Any field of the config is set by --config.SECTION.FIELD=VALUE, as in --config.train.steps=200;
+`pe-jax list fields` prints all.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ FILE is a Python file that lists its runs by get_sweep():
             yield get_config(f"pe={spec}")
 
 --also adds encodings, for example one of your own: --also=my_dir/my_file.py:MyEncoding.
-FILE:pe=SPEC runs that encoding alone. --config.SECTION.KNOB=VALUE sets a knob of every run.
+FILE:pe=SPEC runs that encoding alone. --config.SECTION.FIELD=VALUE sets a field of every run.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _configs(file: config_file.ConfigFile) -> list[dict[str, Any]]:
     if file.argument:
         module = types.SimpleNamespace(get_config=module.get_config)
     with config_file.users_code(str(file.module.__file__)):
-        configs = runs_of(module, file.config, file.knobs, also)
+        configs = runs_of(module, file.config, file.fields, also)
     return [config.to_dict() for config in configs]
 
 

@@ -2,9 +2,9 @@
 
     pe-jax run --config=base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
 
-Every knob is a field of a dataclass, with its default and a sentence below it: section lm in
+The fields are those of dataclasses, each with its default and a sentence below it: section lm in
 model/config.py, train in training/config.py, eval in evaluation/config.py, data, run and log in
-runs/config.py, resources in runs/resources.py. `pe-jax list knobs` prints all of them.
+runs/config.py, resources in runs/resources.py. `pe-jax list fields` prints all of them.
 
 The argument pe=SPEC chooses the encodings; specs/parse.py says how a spec is written. With
 task=NAME,pe=SPEC the model learns another task than language modelling, one of pe_jax/tasks/.

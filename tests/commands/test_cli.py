@@ -113,7 +113,7 @@ def test_lists_have_every_name_with_a_sentence(lab):
     tables |= {"configs": sorted(config_file.known()), "swaps": SWAPS}
     names, code, out = imported("pe_jax", "list")
     assert code == 0 and not names.intersection(HEAVY)
-    assert {line.split()[0] for line in out.splitlines()} == {*tables, "knobs"}
+    assert {line.split()[0] for line in out.splitlines()} == {*tables, "fields"}
     for what, table in tables.items():
         done = lab.start("list", what).wait()
         listed = dict(line.split(maxsplit=1) for line in done.out.splitlines())
@@ -153,8 +153,8 @@ def test_configs_are_found_from_any_folder(tmp_path, monkeypatch):
     assert config_file.found("base.py").resolve() == tmp_path / "base.py"
 
 
-def test_every_knob_is_listed_with_its_default_and_a_sentence(lab):
-    listed = lab.start("list", "knobs").wait().out.splitlines()
+def test_every_field_of_the_config_is_listed_with_its_default_and_a_sentence(lab):
+    listed = lab.start("list", "fields").wait().out.splitlines()
     for section, kind in SECTIONS.items():
         for field in dataclasses.fields(kind):
             (knob,) = (x for x in listed if x.startswith(f"--config.{section}.{field.name}="))
@@ -192,7 +192,7 @@ def alternating(mistakes, mistake):
 
 CONFIG_MISTAKES = {
     "unknown encoding": ("ropee", {}, ["'ropee'", "did you mean 'rope'", "pe-jax list encodings"]),
-    "misspelt field": ("rope", {"train.stepz": 3}, ["no such knob: 'stepz'", '"steps"']),
+    "misspelt field": ("rope", {"train.stepz": 3}, ["no such field: 'stepz'", '"steps"']),
     "misspelt encoding field": ("rope", {"pe.rope.bas": 3}, ["bas", '"base"']),
     "no number": ("rope", {"train.steps": "1e3x"}, ["config.train.steps", "1e3x"]),
     "syntax error": ("{lab}/syntax.py:Mine", {}, ["syntax.py", "SyntaxError", "line 1"]),
@@ -285,7 +285,7 @@ COMMAND_MISTAKES = {
     "unknown flag": (["--wrokdir=x"], ["'wrokdir'. Did you mean: workdir"]),
     "knob without section": (
         ["--config=configs/base.py", "--config.step=1"],
-        ["no such knob: 'step'", "pe-jax list knobs"],
+        ["no such field: 'step'", "pe-jax list fields"],
     ),
     "no flag": (["--config=configs/base.py", "rope"], ["too many positional arguments"]),
     "nothing to replay": (["--config=configs/replay.py"], ["replay.py:DIR"]),
