@@ -186,5 +186,6 @@ def _help(about: str | None, options: flags.FlagValues) -> str:
 
 def filled(text: str, indent: str = "", width: int = 80) -> str:
     """Text in lines of `width` columns, all but the first indented, with whole words."""
-    whole = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(text, width, subsequent_indent=indent, **whole)
+    wrapper = textwrap.TextWrapper(width, subsequent_indent=indent, break_on_hyphens=False)
+    wrapper.break_long_words = False
+    return wrapper.fill(text)
