@@ -221,12 +221,12 @@ def one_page() -> dict[str, str]:
         metric = METRICS[name]
         metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
     knobs = ["# Config", "Fields and defaults. Set a field by `--config.lm.layers=4`."]
-    for section in sections():
-        named = ((flag.rpartition(f".{section.name}.")[2], t) for flag, t in section.fields.items())
+    for section, about, fields in sections():
+        named = ((flag.rpartition(f".{section}.")[2], t) for flag, t in fields.items())
         rows = [
             [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)] for flag, text in named
         ]
-        knobs += [f"## {section.name}", prose(section.sentence)]
+        knobs += [f"## {section}", prose(about)]
         knobs.append(table(("field", "default", "meaning"), rows))
     return {"metrics": "\n\n".join(metrics), "knobs": "\n\n".join(knobs)}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from pe_jax.commands import cli
 from pe_jax.report.words import count
@@ -131,8 +131,8 @@ def publish(
 
 
 def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[str, str]:
-    """A sentence on the runs without a result, by their state, as in "1 of 3 runs has failed and is
-    not shown: rope: out of memory."
+    """A sentence on the runs without a result, by their state, as in "1 of 3 runs not shown,
+    failed: rope: out of memory."
     """
     standings, shown = list(standings), {result.id for result in results}
     absent: dict[str, list[str]] = {}
@@ -142,13 +142,9 @@ def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[st
             absent.setdefault(run.state, []).append(name)
     sentences = {}
     for state, names in absent.items():
-        are, have = ("is", "has") if len(names) == 1 else ("are", "have")
-        verb = have if state in ("failed", "stopped", "not begun") else are
         more = [f"{len(names) - NAMED} more"] * (len(names) > NAMED)
-        sentences[state] = (
-            f"{len(names)} of {count(len(standings), 'run')} {verb} {state} and {are} not shown: "
-            f"{'; '.join(names[:NAMED] + more)}."
-        )
+        number = f"{len(names)} of {count(len(standings), 'run')} not shown"
+        sentences[state] = f"{number}, {state}: {'; '.join(names[:NAMED] + more)}."
     return sentences
 
 
@@ -188,10 +184,8 @@ def parameter_table(run: Any) -> Table:
     from pe_jax.storage.checkpoints import flat
     from pe_jax.training.step import structure
 
-    table = Table(title=f"{run.label}: parameters of one seed", title_justify="left")
-    table.add_column("name")
-    table.add_column("shape")
-    table.add_column("number", justify="right")
+    title, number = f"{run.label}: parameters of one seed", Column("number", justify="right")
+    table = Table("name", "shape", number, title=title, title_justify="left")
     shapes = flat(structure(run.lm, run.encodings)[1])
     for name, leaf in shapes.items():
         table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")

@@ -16,7 +16,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from pe_jax.commands import cli, config_file
 from pe_jax.errors import nearest
@@ -66,7 +66,7 @@ def _configs() -> dict[str, str]:
 
 def _fields() -> dict[str, str]:
     """The fields of the config with their defaults, as in --config.train.steps=200."""
-    return {flag: text for section in sections() for flag, text in section.fields.items()}
+    return {flag: text for _, _, fields in sections() for flag, text in fields.items()}
 
 
 def _swaps() -> dict[str, str]:
@@ -86,17 +86,10 @@ LISTS = {
 }
 
 
-class Section(NamedTuple):
-    """A section of the config."""
-
-    name: str
-    sentence: str
-    fields: dict[str, str]
-    """The sentence of each field, by its flag with the default: "--config.train.steps=350"."""
-
-
-def sections() -> Iterator[Section]:
-    """The sections of `runs.config.SECTIONS`; the sentence of a field is the string below it."""
+def sections() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """(name, sentence, {"--config.train.steps=350": sentence of the field}) of each section of
+    the config. The sentence of a field is the string below it.
+    """
     from pe_jax.runs.config import SECTIONS
 
     for section, kind in SECTIONS.items():
@@ -108,7 +101,7 @@ def sections() -> Iterator[Section]:
                 case ast.AnnAssign(target=ast.Name(name)), ast.Expr(ast.Constant(text)):
                     default = shlex.quote(str(getattr(kind, name)).replace("'", '"'))
                     fields[f"--config.{section}.{name}={default}"] = sentence(text)
-        yield Section(section, sentence(kind.__doc__), fields)
+        yield section, sentence(kind.__doc__), fields
 
 
 def sentence(text: Any) -> str:

@@ -664,7 +664,7 @@ def test_command_writes_the_report_prints_table_and_paths_and_names_a_failed_run
     put_state(failed, record.Stage.FAILED, "this hook fails")
     done = lab.start("report", f"--workdir={tmp_path / 'runs'}", f"--out={tmp_path / 'out'}").wait()
     assert done.code == 0
-    told = "1 of 8 runs has failed and is not shown: xpos: this hook fails."
+    told = "1 of 8 runs not shown, failed: xpos: this hook fails."
     assert done.err.endswith(f"{told}\n") and done.err.count("\n") == 1
     for name in ("table.md", "report.html"):
         assert (tmp_path / "out" / name).read_text("utf-8").count(told) == 1
