@@ -6,7 +6,6 @@ All figures are made with matplotlib's object interface (no pyplot, no global st
 
 from __future__ import annotations
 
-import contextlib
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview
 from pe_jax.report.plane import Plane
 from pe_jax.report.study import HEADROOM, Curve, Group, Study
-from pe_jax.report.style import STYLE, Line, Look, looks
+from pe_jax.report.style import Line, Look, looks
 from pe_jax.report.table import MOST_FREQUENT, NAMES, TRAINED_AT, Cell, Table, in_percent
 from pe_jax.report.words import plusminus, short
 
@@ -35,8 +34,8 @@ MOST = 16  # curves in one plane
 NOISY = 8  # curves in one plane that cross each other at many points
 TRAINED = "#d55e00"  # the colour of what marks a training length
 DASHES = {MOST_FREQUENT: ":", "most frequent symbol": (0, (1, 3)), "bayes": "--"}
-GRID: dict[str, Any] = dict(color="#ececec", linewidth=0.6)
-LEGEND: dict[str, Any] = dict(loc="outside upper center", frameon=False, fontsize=7)
+NO_BOUNDS = (-math.inf, math.inf)
+PERCENT = (0.0, 100.0)
 
 
 # A metric against evaluation length
@@ -79,9 +78,8 @@ def curves(
     if not any(points):
         return None
     name, samples = metric.measured, isinstance(metric, SampleMetric)
-    drawn = lines([run for run, _, _ in models], points)
-    if in_percent(metric) and metric != HEADROOM and not paired:
-        drawn = [replace(line, bounds=(0.0, 100.0)) for line in drawn]
+    share = in_percent(metric) and metric != HEADROOM and not paired
+    drawn = lines([run for run, _, _ in models], points, PERCENT if share else NO_BOUNDS)
     trained = sorted({run.train.length for run in runs})
     doubled = plane.doublings(trained[0], lengths[0], lengths[-1])
     minus = f",\nminus those at {trained[0]}" if paired else ""
@@ -137,126 +135,60 @@ def method_lines(group: Group, metric: Metric) -> list[Line]:
     ]
 
 
-def lines(results: Sequence[Result], points: Sequence[Sequence[tuple]]) -> list[Line]:
+def lines(
+    results: Sequence[Result],
+    points: Sequence[Sequence[tuple]],
+    bounds: tuple[float, float] = NO_BOUNDS,
+) -> list[Line]:
     """A line for each result that has points (x, mean, half)."""
-    return [line for _, line in _lines_of_results(results, points)]
+    return [line for _, line in _lines_of_results(results, points, bounds)]
 
 
 # A row of dots for each encoding, where they are more than one plane can show
 
 
 DOTS_ROW = 0.145  # inches
-DOT: dict[str, Any] = dict(s=13, lw=0.7)
-NARROW = 0.1  # of the width of the axis: the first rows, if they end before it, get an inset
-INSET = 0.42  # where on the width the inset begins
-DARK, LIGHT = np.array([0.03, 0.19, 0.42]), np.array([0.68, 0.82, 0.93])
-TINY = 1e-9  # where an interval that reaches 0 ends on a logarithmic axis
+DOT: dict[str, Any] = dict(s=13, lw=0.7, zorder=3)
 
 
 def _dots(lines: Sequence[Line], shown: Plane, name: str, width: float, sign: int) -> Figure:
     """The lines as rows, the best at the longest length first, then those that end before it.
 
     Lower is better with sign 1, higher with -1. The darker a dot, the longer the windows; a ring
-    marks a length that was trained at. A bar is the 95 % interval at a row's longest length, with
-    an arrow head at the frame where it goes on beyond it. A name has its encoding's colour. `name`
+    marks a length that was trained at. A bar is the 95 % interval at a row's longest length. `name`
     labels the axis of values, which is logarithmic where all are above 0; `width` is in inches.
     """
+    from matplotlib import colormaps
+
     lengths = sorted({int(x) for line in lines for x in line.x})
     rows = _best_first(lines, sign)
-    share = np.linspace(0, 1, len(lengths))[:, None]
-    colours = dict(zip(lengths, (1 - share) * LIGHT + share * DARK, strict=True))
-    with _panels(1, 1, width, DOTS_ROW * len(rows), 0.75) as (figure, (axes,)):
-        logarithmic = bool(np.concatenate([line.mean for line in rows]).min() > 0)
-        _draw_rows(axes, rows, shown, colours, logarithmic)
-        names = [plane.name_to_end(row, lengths[-1]) for row in rows]
-        axes.set_yticks(range(len(rows)), names, fontsize=7)
+    shades = colormaps["Blues"](np.linspace(0.35, 1, len(lengths)))
+    colours = dict(zip(lengths, shades, strict=True))
+    rings = {n: TRAINED if n in shown.trained else "none" for n in lengths}
+    means = np.concatenate([line.mean for line in rows])
+    low, high = float(means.min()), float(means.max())
+    room = 0.03 * (high - low) or 1.0
+    ends = (low / 1.03, high * 1.03) if low > 0 else (low - room, high + room)
+    with plane.panels(1, 1, width, DOTS_ROW * len(rows), 0.4) as (figure, (axes,)):
+        axes.set(xlim=ends, ylim=(len(rows) - 0.5, -0.7), xlabel=name)
+        if low > 0:
+            axes.set_xscale("log")
+            plane.number_plainly(axes.xaxis)
+        for y, line in enumerate(rows):
+            axes.plot([line.mean.min(), line.mean.max()], [y, y], color="#d0d0d0", lw=0.8)
+            interval = np.clip([line.low[-1], line.high[-1]], *ends)
+            axes.plot(interval, [y, y], color=shades[-1], lw=0.8)
+            fill, edges = [colours[int(x)] for x in line.x], [rings[int(x)] for x in line.x]
+            dots = axes.scatter(line.mean, [y] * len(line.x), color=fill, edgecolors=edges, **DOT)
+            dots.set_label(line.said(shown.unit))
+        _name_rows(axes, [plane.name_to_end(row, lengths[-1]) for row in rows])
         for tick, row in zip(axes.get_yticklabels(), rows, strict=True):
             tick.set_color(row.look.ink)
-        _set_values(axes, rows, name, logarithmic)
-        _set_rows(axes)
-        _mark_cut_intervals(axes, rows)
-        _enlarge(axes, rows, shown, colours)
-        for n in lengths:
-            ring, label = (TRAINED, f"{n} (trained)") if n in shown.trained else ("none", f"{n}")
+        for n, ring in rings.items():
+            label = f"{n} (trained)" if n in shown.trained else f"{n}"
             axes.scatter([], [], color=[colours[n]], edgecolors=ring, label=label, **DOT)
-        columns = len(lengths)
-        handles = axes.collections[-columns:]
-        figure.legend(
-            handles=handles, ncols=columns, handletextpad=0.1, columnspacing=1.0, **LEGEND
-        )
+        plane.legend(figure, axes.collections[-len(lengths) :])
     return figure
-
-
-def _draw_rows(
-    axes: Axes, rows: Sequence[Line], shown: Plane, colours: dict, logarithmic: bool
-) -> None:
-    for y, line in enumerate(rows):
-        axes.plot([line.mean.min(), line.mean.max()], [y, y], color="#d0d0d0", lw=0.8, zorder=1)
-        least = max(line.low[-1], TINY) if logarithmic else line.low[-1]
-        axes.plot([least, line.high[-1]], [y, y], color=DARK, lw=0.8, zorder=2)
-        rings = [TRAINED if x in shown.trained else "none" for x in line.x]
-        fill = [colours[int(x)] for x in line.x]
-        dots = axes.scatter(line.mean, [y] * len(line.x), color=fill, edgecolors=rings, **DOT)
-        dots.set(label=line.said(shown.unit), zorder=3)
-
-
-def _set_values(axes: Axes, rows: Sequence[Line], name: str, logarithmic: bool) -> None:
-    """The axis of values, to a little beyond the means."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    axes.set(ylim=(len(rows) - 0.5, -0.7), xlabel=name)
-    low, high = min(row.mean.min() for row in rows), max(row.mean.max() for row in rows)
-    room = 0.03 * (high - low) or 1.0
-    axes.set_xlim(*((low / 1.03, high * 1.03) if logarithmic else (low - room, high + room)))
-    if logarithmic:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 6, 8)))
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def _mark_cut_intervals(axes: Axes, rows: Sequence[Line]) -> None:
-    """An arrow head at the frame where an interval goes on beyond it."""
-    from matplotlib.markers import CARETLEFTBASE, CARETRIGHTBASE
-
-    low, high = axes.get_xlim()
-    for y, line in enumerate(rows):
-        outside = (
-            (0, CARETLEFTBASE, line.low[-1] < low),
-            (1, CARETRIGHTBASE, line.high[-1] > high),
-        )
-        for end, marker, out in outside:
-            if out:
-                place = axes.get_yaxis_transform()
-                (mark,) = axes.plot(end, y, transform=place, clip_on=False, gid=plane.CUT)
-                mark.set(marker=marker, markersize=3.5, color=DARK)
-
-
-def _enlarge(axes: Axes, rows: Sequence[Line], shown: Plane, colours: dict) -> None:
-    """An inset right of the first rows, on an axis of their own, where six or more of them lie
-    within a tenth of the width: there the dots of a row cover one another.
-    """
-    low, high = axes.get_xlim()
-    scale = np.log if axes.get_xscale() == "log" else np.asarray
-
-    def share(x: float) -> float:
-        return float((scale(x) - scale(low)) / (scale(high) - scale(low)))
-
-    ends = [share(max(row.mean.max(), row.high[-1])) for row in rows]
-    count = next((i for i, end in enumerate(ends) if end > NARROW), len(rows))
-    if count < 6 or max(ends[count : count + 3], default=0) > INSET:
-        return
-    bottom, top = axes.get_ylim()
-    height = (count + 0.2) / (bottom - top)
-    inset = axes.inset_axes((INSET, 1 - height, 1 - INSET, height))
-    _draw_rows(inset, rows[:count], shown, colours, logarithmic=False)
-    inset.set(ylim=(top + count + 0.2, top), yticks=range(count), axisbelow=True)
-    inset.tick_params(axis="y", length=0, labelleft=False)
-    inset.grid(**GRID)
-    inset.spines[:].set(visible=True, color="#b0b0b0", linewidth=0.6)
-    axes.hlines(
-        range(count), ends[:count], INSET, "#ececec", lw=0.6, transform=axes.get_yaxis_transform()
-    )
 
 
 # Swaps of a single model that is scored at places of a text: by how much each differs from the
@@ -266,61 +198,53 @@ def _enlarge(axes: Axes, rows: Sequence[Line], shown: Plane, colours: dict) -> N
 BARS_ROW = 0.17  # inches
 BETTER, WORSE, OPEN = "#0072b2", "#d55e00", "#9a9a9a"
 BARS_FAR = 4.0
-"""Bars that reach more than so many times as far as the median are cut, so that others show."""
+"""The axes end at so many times the median reach of the bars at the longest length, so that one
+model that fails does not hide the others.
+"""
 
 
 def bars(study: Study, run: Result, metric: Metric, width: float) -> Figure | None:
     """A row for each way, the best at the longest length first: its value minus that of the model
     as it is at the training length, paired over places, with the 95 % interval. Bars whose interval
-    holds 0 are grey, others blue where they are better and orange where they are worse. A bar that
-    is cut has its number at the frame. `width` is in inches. None without the training length.
+    holds 0 are grey, others blue where they are better and orange where they are worse. `width` is
+    in inches. None without the training length.
     """
     train, sign = run.train.length, metric.sign
     before = study.scores[run.id, AS_TRAINED, metric.name, train].values
     _, ways, lengths = study.evaluated[run.id, metric.name]
     if not before or len(lengths) < 2:
         return None
-    every = {
+    changes = {
         (way, n): stats.paired(study.scores[run.id, way, metric.name, n].values, before)
         for way in ways
         for n in lengths
     }
-    last = {way: every[way, lengths[-1]] for way in ways}
+    last = {way: changes[way, lengths[-1]] for way in ways}
     order = sorted(ways, key=lambda way: (math.isnan(last[way].mean), sign * last[way].mean))
     names = [labels.in_way("", way, run.train) or "as it is" for way in order]
-    limit = _bars_limit(list(last.values()), list(every.values()))
-    count = len(lengths)
-    with _panels(count, count, width, BARS_ROW * len(order), 0.75) as (figure, panels):
+    reach = {key: abs(c.mean) + float(np.nan_to_num(c.half)) for key, c in changes.items() if c.n}
+    most = BARS_FAR * statistics.median(
+        [reach[way, lengths[-1]] for way in ways if last[way].n] or [0]
+    )
+    limit = 1.1 * max((far for far in reach.values() if far <= most), default=0) or 1.0
+    count, height = len(lengths), BARS_ROW * len(order)
+    with plane.panels(count, count, width, height, 0.6, True, True) as (figure, panels):
         for axes, length in zip(panels, lengths, strict=True):
             for y, (way, name) in enumerate(zip(order, names, strict=True)):
-                _bar(axes, y, every[way, length], limit, sign, f"{name}\n{length}")
+                _bar(axes, y, changes[way, length], limit, sign, f"{name}\n{length}")
             trained = " (trained)" if length == train else ""
-            axes.set_title(f"{length} tokens{trained}", fontsize=7)
+            axes.set_title(f"{length} tokens{trained}")
             axes.axvline(0, color="black", linewidth=0.6)
-            axes.tick_params(axis="x", labelsize=6.5)
-            _set_rows(axes)
-        panels[0].set_yticks(range(len(order)), map(short, names), fontsize=7)
+            _name_rows(axes, list(map(short, names)))
         panels[0].set(xlim=(-limit, limit), ylim=(len(order) - 0.4, -0.6))
         panels[0].locator_params(axis="x", nbins=4)
-        figure.supxlabel(f"{metric.unit} minus those as it is at {train}", fontsize=8)
+        figure.supxlabel(f"{metric.unit} minus those as it is at {train}")
     return figure
-
-
-def _bars_limit(last: Sequence[stats.Interval], every: Sequence[stats.Interval]) -> float:
-    """Where the axes end: a little beyond the longest of all bars with their intervals that reach
-    at most BARS_FAR times as far as the median of the last panel.
-    """
-
-    def reach(one: stats.Interval) -> float:
-        return abs(one.mean) + float(np.nan_to_num(one.half))
-
-    most = BARS_FAR * statistics.median([reach(one) for one in last if one.n] or [0])
-    return 1.1 * max((far for far in map(reach, every) if far <= most), default=0) or 1.0
 
 
 def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label: str) -> None:
     """A bar with its interval. `label`, the name of the row and the length on two lines, is for the
-    text that a page shows where somebody points at the bar.
+    tooltips of a page.
     """
     if not one.n:
         axes.text(0, y, " n/a", fontsize=6, va="center")
@@ -330,13 +254,8 @@ def _bar(axes: Axes, y: int, one: stats.Interval, limit: float, sign: int, label
     colour = (BETTER if sign * one.mean < 0 else WORSE) if settled else OPEN
     axes.barh(y, one.mean, height=0.62, color=colour, zorder=2)
     axes.plot([one.mean - half, one.mean + half], [y, y], color="black", linewidth=0.8, zorder=3)
-    text = plusminus(one.mean, one.half, "+")
-    point: dict[str, Any] = dict(s=4, color="black", zorder=3)
-    axes.scatter([min(max(one.mean, -limit), limit)], [y], label=f"{label}: {text}", **point)
-    if abs(one.mean) > limit:
-        side, number = "right" if one.mean > 0 else "left", f"{one.mean:+.2g}".replace("-", "−")
-        place: dict[str, Any] = dict(ha=side, va="center", fontsize=5.5, color="white", zorder=4)
-        axes.text(0.96 * math.copysign(limit, one.mean), y, number, **place)
+    label += f": {plusminus(one.mean, one.half, '+')}"
+    axes.scatter([np.clip(one.mean, -limit, limit)], [y], s=4, color="black", zorder=3, label=label)
 
 
 # A metric against the position in a window
@@ -421,7 +340,6 @@ def _longest(study: Study, runs: Sequence[Result], metric: Metric) -> int:
 
 HEAT_COLUMNS = 4
 HEAT_HEIGHT = 1.15  # inches of a panel with its name
-FEW, MANY = 6, 14  # how many lengths have room below a panel: level, and turned upright
 HATCHED: dict[str, Any] = dict(
     facecolor="#efefef", edgecolor="#b0b0b0", hatch="/////", linewidth=0, zorder=0
 )
@@ -449,20 +367,18 @@ def heat(study: Study, runs: Sequence[Result], width: float) -> Figure | None:
     most = 100 if in_percent(metric) else float(np.nanmax(means))
     bright_is_high = metric.better == "higher"
     colours = ScalarMappable(Normalize(0, most), "viridis" if bright_is_high else "viridis_r")
-    columns = min(HEAT_COLUMNS, len(grids))
+    count, columns = len(grids), min(HEAT_COLUMNS, len(grids))
     width = width if columns > 2 else width * (0.28 + 0.25 * columns)
-    with _panels(len(grids), columns, width, HEAT_HEIGHT, 0.4) as (figure, panels):
-        for i, (axes, (name, grid)) in enumerate(zip(panels, grids.items(), strict=True)):
+    with plane.panels(count, columns, width, HEAT_HEIGHT, 0.4, True, True) as (figure, panels):
+        for axes, (name, grid) in zip(panels, grids.items(), strict=True):
             _heat_panel(axes, grid, lengths, runs[0].train.length, colours)
-            axes.tick_params(labelbottom=i + columns >= len(grids))  # no panel stands below it
-            axes.set_title(plane.wrapped(short(name)), fontsize=5.5, pad=3)
-        rows = math.ceil(len(grids) / columns)
-        bar = figure.colorbar(colours, ax=panels, shrink=0.9, aspect=25 * rows / 2, pad=0.015)
+            plane.name_panel(axes, name, width / columns)
+        bar = figure.colorbar(
+            colours, ax=panels, shrink=0.9, aspect=12 * math.ceil(count / columns)
+        )
         bar.set_label("right (in %)" if in_percent(metric) else metric.unit)
-        bar.outline.set_linewidth(0.6)
-        bar.ax.tick_params(labelsize=6.5, length=2)
-        figure.supxlabel("evaluation length", fontsize=8)
-        figure.supylabel("depth (in %)", fontsize=8)
+        figure.supxlabel("evaluation length")
+        figure.supylabel("depth (in %)")
     return figure
 
 
@@ -510,11 +426,8 @@ def _heat_panel(
             edges, means = grid[length]
             column = np.ma.masked_invalid(means[:, None])
             axes.pcolormesh([i - 0.5, i + 0.5], edges, column, **style)
-    ticks = range(0, len(lengths), math.ceil(len(lengths) / MANY))
-    turn = 90 if len(lengths) > FEW else 0
-    axes.set_xticks(list(ticks), [f"{lengths[i]}" for i in ticks], rotation=turn)
+    axes.set_xticks(range(len(lengths)), map(str, lengths))
     axes.set(xlim=(-0.5, len(lengths) - 0.5), ylim=(100, 0), yticks=[0, 50, 100])
-    axes.tick_params(labelsize=5.5, length=2, pad=2)
     longer = sum(length <= train for length in lengths)  # the first column beyond training
     if 0 < longer < len(lengths):
         axes.axvline(longer - 0.5, color=TRAINED, linewidth=1.2, zorder=2)
@@ -659,12 +572,10 @@ def _in_one_plane_or_panels(
 
 
 TASKS_COLUMNS = 3
+TASKS_HEIGHT = 1.45  # inches of a panel
 LETTERS = 34  # of a name in the legend
-TASKS_HEIGHT = 1.35  # inches of a panel with its name on one line
-TITLE_ROW = 0.12  # inches of each line more
-LEGEND_ROW, HANDLE, LETTER = 0.14, 0.5, 0.058  # inches of the legend: a row, a stroke and a letter
+TASKS_ENDS = (-4.0, 104.0)  # of the axis of y
 GREY = Look("#c8c8c8", "-", "")
-PERCENT = (-4.0, 104.0)
 CHANCE: dict[str, Any] = dict(color="#808080", linewidth=0.8, linestyle=(0, (1, 2)), zorder=0)
 
 
@@ -677,25 +588,33 @@ def tasks(study: Study, overview: Overview, width: float) -> Figure | None:
     The first 16 encodings of the overview have lines of their own, the others grey ones. `width` is
     in inches, 5.5 at least. None without at least two tasks.
     """
+    from matplotlib.lines import Line2D
+
     shown = [table for table in overview.tasks if in_percent(table.metric)]
     if len(shown) < 2:
         return None
     look = _task_looks(study, overview)
     width = max(width, plane.LEAST_WIDTH)
     columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
-    thin = {**STYLE, "lines.linewidth": 1.1, "lines.markersize": 2}
-    names = [plane.wrapped(short(table.group.name, 80)) for table in shown]
-    height = TASKS_HEIGHT + TITLE_ROW * max(name.count("\n") for name in names)
-    drawing = _panels(len(shown), columns, width, height, 0.25, sharex=False, style=thin)
+    drawing = plane.panels(len(shown), columns, width, TASKS_HEIGHT, 0.25, sharey=True)
+    chance = False
     with drawing as (figure, panels):
-        chance = [
-            _task_panel(axes, study, table, name, look)
-            for axes, table, name in zip(panels, shown, names, strict=True)
-        ]
+        for axes, table in zip(panels, shown, strict=True):
+            chance |= _task_panel(axes, study, table, look)
+            plane.name_panel(axes, table.group.name, width / columns)
         units = sorted({table.metric.unit for table in shown})
-        figure.supxlabel("evaluation length", fontsize=8)
-        figure.supylabel("; ".join(units).replace(", ", ",\n"), fontsize=8)
-        _tasks_legend(figure, look, any(chance))
+        figure.supxlabel("evaluation length")
+        figure.supylabel("; ".join(units).replace(", ", ",\n"))
+        styles: dict[str, dict[str, Any]] = {
+            short(label, LETTERS): dict(color=each.colour, linestyle=each.dash)
+            for label, each in look.items()
+            if each is not GREY
+        }
+        if len(styles) < len(look):
+            styles[f"{len(look) - len(styles)} others"] = dict(color=GREY.colour)
+        if chance:
+            styles["no model"] = CHANCE
+        plane.legend(figure, [Line2D([], [], label=name, **own) for name, own in styles.items()])
     return figure
 
 
@@ -713,105 +632,40 @@ def _task_looks(study: Study, overview: Overview) -> dict[str, Look]:
     return {label: found[runs[label].id] if i < MOST else GREY for i, label in enumerate(order)}
 
 
-def _task_panel(
-    axes: Axes, study: Study, table: Table, name: str, look: Mapping[str, Look]
-) -> bool:
-    """The panel of a task; whether it has a line of chance (`_draw_chance`)."""
+def _task_panel(axes: Axes, study: Study, table: Table, look: Mapping[str, Look]) -> bool:
+    """Draws the lines of a task, and whether a dotted one of scores without a model, too."""
     drawn, train = [], table.train_length
     trained = [(row.label, study.runs[row.run]) for row in table.rows if row.trained]
     for label, run in reversed(trained):  # the best are drawn last, above the others
         points = _points((n, _cell(study, run, table.metric, n)) for n in table.evaluated)
         if points:
-            line = Line.through(points, label, look[label])
-            drawn.append(replace(line, bounds=(0.0, 100.0)))
+            drawn.append(Line.through(points, label, look[label], PERCENT))
     drawn.sort(key=lambda line: line.look is not GREY)
     first, last = table.evaluated[0], table.evaluated[-1]
     log = last >= 4 * first
-    shown = Plane(
-        x="",
-        y="",
-        unit="{}",
-        base=2 if log else 0,
-        ticks=plane.doublings(train, first, last) if log else None,
-        trained=[train],
-    )
-    plane.fill(axes, drawn, shown, PERCENT)
-    axes.set_title(name, fontsize=7.5, pad=3)
+    ticks = plane.doublings(train, first, last) if log else None
+    plane.fill(axes, drawn, Plane(base=2 if log else 0, ticks=ticks, trained=[train]), TASKS_ENDS)
     axes.set_yticks([0, 25, 50, 75, 100])
-    axes.tick_params(labelsize=6.5, length=2, pad=2)
-    return _draw_chance(axes, table)
-
-
-def _draw_chance(axes: Axes, table: Table) -> bool:
-    """A dotted line at the score of the most frequent target of each place; where runs lack it, at
-    that of a token guessed at random. False where neither is known.
-    """
-    known = [n for run in table.runs if (n := run.train.labels)]
     for line in method_lines(table.group, table.metric):
         if line.label == NAMES[MOST_FREQUENT]:
             axes.plot(line.x, line.mean, **CHANCE)
             return True
-    if table.metric.name == "accuracy" and known:
-        axes.axhline(100 / max(known), **CHANCE)
+    symbols = [n for run in table.runs if (n := run.train.labels)]
+    if table.metric.name == "accuracy" and symbols:
+        axes.axhline(100 / max(symbols), **CHANCE)
         return True
     return False
 
 
-def _tasks_legend(figure: Figure, look: Mapping[str, Look], chance: bool) -> None:
-    """A legend above the panels, in as many columns as fit; the figure becomes higher by it."""
-    from matplotlib.lines import Line2D
-
-    own = {short(name, LETTERS): one for name, one in look.items() if one is not GREY}
-    styles: dict[str, dict[str, Any]] = {
-        name: dict(color=one.colour, linestyle=one.dash) for name, one in own.items()
-    }
-    if len(own) < len(look):
-        styles[f"{len(look) - len(own)} others"] = dict(color=GREY.colour)
-    if chance:
-        styles["no model"] = CHANCE
-    handles = [Line2D([], [], label=name, **style) for name, style in styles.items()]
-    longest = max(map(len, styles))
-    columns = max(1, int(figure.get_figwidth() / (HANDLE + LETTER * longest)))
-    rows = math.ceil(len(handles) / columns)
-    figure.set_figheight(figure.get_figheight() + LEGEND_ROW * rows)
-    space: dict[str, Any] = dict(handlelength=2.4, columnspacing=1.2, labelspacing=0.25)
-    figure.legend(handles=handles, ncols=columns, **space, **LEGEND)
+# What several figures share: lines through means, values by position
 
 
-# What several figures share: panels and rows, lines through means, values by position
-
-
-@contextlib.contextmanager
-def _panels(
-    count: int,
-    columns: int,
-    width: float,
-    height: float,
-    rest: float,
-    sharex: bool = True,
-    style: dict[Any, Any] = STYLE,
-) -> Iterator[tuple[Figure, list[Axes]]]:
-    """A figure `width` inches wide with `count` panels in rows of `columns`, to be drawn within the
-    context; a row is `height` inches high, and `rest` inches are for the labels of the figure.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    rows = math.ceil(count / columns)
-    with matplotlib.rc_context(style):
-        figure = Figure((width, height * rows + rest), layout="constrained")
-        grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=True)
-        every = grid.ravel().tolist()
-        for axes in every[count:]:
-            axes.set_visible(False)
-        yield figure, every[:count]
-
-
-def _set_rows(axes: Axes) -> None:
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
     """Names of rows left of the axes without a frame or ticks, and light lines at values of x."""
+    axes.set_yticks(range(len(names)), names, fontsize=7)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
-    axes.grid(axis="x", **GRID)
+    axes.grid(axis="x", color="#ececec", linewidth=0.6)
     axes.set_axisbelow(True)
 
 
@@ -821,12 +675,14 @@ def _best_first(lines: Sequence[Line], sign: int) -> list[Line]:
 
 
 def _lines_of_results(
-    results: Sequence[Result], points: Sequence[Sequence[tuple]]
+    results: Sequence[Result],
+    points: Sequence[Sequence[tuple]],
+    bounds: tuple[float, float] = NO_BOUNDS,
 ) -> list[tuple[Result, Line]]:
     """Each result that has points (x, mean, half), with its line."""
     names, look = labels.short(results), looks(results)
     return [
-        (result, Line.through(own, names[result.id], look[result.id]))
+        (result, Line.through(own, names[result.id], look[result.id], bounds))
         for result, own in zip(results, points, strict=True)
         if own
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pe_jax.record import Result
-from pe_jax.report import differences, figures, labels, plane, published, sheet, sheets, style
+from pe_jax.report import differences, figures, labels, published, sheet, sheets, style
 from pe_jax.report import overview as overviews
 from pe_jax.report.differences import Versus
 from pe_jax.report.published import PublishedTable, PublishedTask
@@ -204,15 +204,9 @@ def drawn(report: Report, width: float) -> list[StudyFigure]:
         base = against.base.run if against and against.named and against.base.trained else None
         for kind, figure, caption in _figures(study, shown, base, width):
             if figure:
-                cut = CUT_SENTENCE if plane.is_cut(figure) else ""
-                said = filter(None, [caption, cut, heading, left_out(table, shown)])
+                said = filter(None, [caption, heading, left_out(table, shown)])
                 found.append(StudyFigure(kind + ending, kind, table, figure, " ".join(said)))
     return found
-
-
-CUT_SENTENCE = (
-    "An arrow head at the frame: the line of its colour, or its interval, goes on beyond the axes."
-)
 
 
 def _figures(
@@ -229,8 +223,8 @@ def _figures(
             figures.bars(study, runs[0], metric, width),
             f"{title}: difference of each swap from the model as it is at {table.train_length} "
             "tokens, paired over places, with 95 % intervals. Grey: the interval holds 0; blue: "
-            "better; orange: worse. Rows by the value at the longest length; a bar that leaves "
-            "the axes has its number.",
+            "better; orange: worse. Rows by the value at the longest length; a bar may leave the "
+            "axes.",
         )
     else:
         minus = f", minus that of the model as it is at {table.train_length}, paired over places"

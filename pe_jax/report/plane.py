@@ -1,50 +1,52 @@
-"""Lines with their bands in a plane: all in one, each with its name at its end, or a panel for each
-line.
-"""
+"""Axes of figures: one plane with the names of its lines at their ends, and panels."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pe_jax.report.style import STYLE, Line
-from pe_jax.report.words import short
+from pe_jax.report.style import PANELS, STYLE, Line
+from pe_jax.report.words import join, short
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-CUT = "cut"  # the id of the marks where a band or a line leaves the axes
 LEAST_WIDTH = 5.5  # inches of a figure of panels
+COLUMNS = 6  # of a panel for each line
 LETTERS = 21  # of a name on one line above a panel
 GUIDE: dict[str, Any] = {"color": "#808080", "linewidth": 0.6, "zorder": 0}
 """Lines at 0 and at lengths of training."""
+BEYOND: dict[str, Any] = {"color": "#f3f3f3", "linewidth": 0, "zorder": -1}
+"""The region beyond the longest length of training."""
 
 
 @dataclass(frozen=True)
 class Plane:
     """The axes in which lines are drawn."""
 
-    x: str
+    x: str = ""
     """The title of the axis of x."""
-    y: str
+    y: str = ""
     """The title of the axis of y."""
-    unit: str
+    unit: str = "{}"
     """A value of x in a text, as in "{} tokens"."""
     ticks: Sequence[int | float] | None = None
     """Ticks of x; None: matplotlib's."""
     base: int = 2
     """The base of the logarithm of x; 0: x is linear."""
     trained: Sequence[int] = ()
-    """Values of x that are marked as lengths of training."""
+    """Values of x that are marked as lengths of training; what lies beyond them is shaded."""
     markers: bool = False
     top: float | None = None
     """The highest y that is shown; None: no bound."""
@@ -53,73 +55,16 @@ class Plane:
     """Whether a line is drawn at y = 0."""
 
 
-def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
-    """All lines in one plane, each with its name at its end. The figure is `width` inches wide,
-    wider where the names need it. None without lines.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    if not lines:
-        return None
-    with matplotlib.rc_context(STYLE):
-        height = max(0.58 * width, 0.8 + LABEL * len(lines))
-        figure = Figure((width, height))
-        axes = figure.add_subplot()
-        axes.set(xlabel=plane.x, ylabel=plane.y)
-        fill(axes, lines, plane, limits(lines, plane))
-        _mark_cuts(figure, axes, lines)
-        _name_training(axes, plane.trained)
-        _label_ends(figure, axes, lines)
-        _thin_labels(axes)
-    return figure
-
-
-def draw_panels(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
-    """A panel for each line, in the order of the lines, and the same axes in all.
-
-    The means of the tenth of the lines that goes highest do not set the ends of y, so that one
-    encoding that fails does not flatten the others; where a line leaves the axes it is marked.
-    `width` is in inches, LEAST_WIDTH at least.
-    """
-    import matplotlib
-    from matplotlib.figure import Figure
-
-    width = max(width, LEAST_WIDTH)
-    columns = int((width - LEFT) / WIDTH)
-    rows = math.ceil(len(lines) / columns)
-    usual = sorted(lines, key=lambda line: line.mean.max())[: math.ceil(0.9 * len(lines))]
-    with matplotlib.rc_context({**STYLE, "lines.linewidth": 1.0, "lines.markersize": 2}):
-        names = [wrapped(short(line.label)) for line in lines]
-        above = FIRST_LINE + LINE * max(name.count("\n") for name in names)
-        figure = Figure((width, BELOW + (HEIGHT + above) * rows))
-        panels = _panel_axes(figure, rows, columns, above)
-        ends = limits(usual, plane)
-        for i, (axes, line) in enumerate(zip(panels, lines, strict=False)):
-            fill(axes, [line], plane, ends)
-            _mark_cuts(figure, axes, [line])
-            _name_panel(axes, names[i], line.look.ink, below=i + columns >= len(lines))
-        for axes in panels[len(lines) :]:
-            axes.set_visible(False)
-        middle = (1 + LEFT / width) / 2
-        figure.supxlabel(
-            plane.x, fontsize=8, x=middle, y=0.05 / figure.get_figheight(), va="bottom"
-        )
-        title = figure.supylabel(plane.y, fontsize=8, x=0.05 / width, ha="left", ma="center")
-        fitting = figure.bbox.height / title.get_window_extent().height
-        title.set_fontsize(8 * min(1, 0.9 * fitting))  # letters do not shrink evenly
-    return figure
-
-
 def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
     """Both ends of y: the ends of the bands, at most half of the range of the means beyond this
     range, since an interval of two seeds may be huge.
     """
-    low, high = min(line.mean.min() for line in lines), max(line.mean.max() for line in lines)
+    low = min(float(np.nanmin(line.mean)) for line in lines)
+    high = max(float(np.nanmax(line.mean)) for line in lines)
     if not plane.log_y:
         beyond = (high - low) / 2
-        low = max(low - beyond, min(line.low.min() for line in lines))
-        high = min(high + beyond, max(line.high.max() for line in lines))
+        low = max(low - beyond, min(float(np.nanmin(line.low)) for line in lines))
+        high = min(high + beyond, max(float(np.nanmax(line.high)) for line in lines))
     if plane.top is not None:
         high = max(low, min(high, plane.top))
     if plane.log_y:
@@ -151,19 +96,99 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
     for length in plane.trained:
         axes.axvline(length, **GUIDE)
+    if plane.trained and max(plane.trained) < axes.get_xlim()[1]:
+        axes.axvspan(max(plane.trained), axes.get_xlim()[1], **BEYOND)
     if plane.zero:
         axes.axhline(0, **GUIDE)
 
 
-def is_cut(figure: Figure) -> bool:
-    """Whether anything in the figure leaves its axes."""
-    return any(line.get_gid() == CUT for axes in figure.axes for line in axes.lines)
+def _set_scales(axes: Axes, plane: Plane) -> None:
+    axes.set(xlabel=plane.x, ylabel=plane.y)
+    if plane.base:
+        axes.set_xscale("log", base=plane.base)
+    if plane.ticks is not None:
+        axes.set_xticks(plane.ticks, [f"{tick:g}" for tick in plane.ticks])
+        axes.set_xticks([], minor=True)
+    if plane.log_y:
+        axes.set_yscale("log")
+        number_plainly(axes.yaxis)
+
+
+def number_plainly(axis: Axis) -> None:
+    """Round numbers without powers as the ticks of a logarithmic axis of about one decade."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    axis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def doublings(length: int, low: float, high: float) -> list[float]:
     """The length, its doubles and its halves from `low` to `high`."""
     powers = range(-math.ceil(math.log2(length)), math.ceil(math.log2(max(high / length, 1))) + 1)
     return [tick for power in powers if low <= (tick := length * 2.0**power) <= high]
+
+
+# Panels
+
+
+@contextlib.contextmanager
+def panels(
+    count: int,
+    columns: int,
+    width: float,
+    height: float,
+    rest: float = 0.0,
+    sharex: bool = False,
+    sharey: bool = False,
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """A figure `width` inches wide with `count` panels in rows of `columns`, to be drawn within the
+    context; a row is `height` inches high, and `rest` inches are for what stands around the panels.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    rows = math.ceil(count / columns)
+    with matplotlib.rc_context(PANELS):
+        figure = Figure((width, height * rows + rest), layout="constrained")
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+        every = grid.ravel().tolist()
+        for axes in every[count:]:
+            axes.remove()
+        yield figure, every[:count]
+        for i, axes in enumerate(every[:count]):
+            axes.tick_params(labelbottom=not sharex or i + columns >= count)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # else each format is laid out anew
+        for axes in every[:count]:
+            _thin_labels(axes.xaxis)
+
+
+def draw_panels(lines: Sequence[Line], plane: Plane, width: float) -> Figure:
+    """A panel for each line, in the order of the lines, and the same axes in all.
+
+    The means of the tenth of the lines that goes highest do not set the ends of y, so that one
+    encoding that fails does not flatten the others. `width` is in inches, LEAST_WIDTH at least.
+    """
+    width = max(width, LEAST_WIDTH)
+    usual = sorted(lines, key=lambda line: line.mean.max())[: math.ceil(0.9 * len(lines))]
+    ends, untitled = limits(usual, plane), replace(plane, x="", y="")
+    with panels(len(lines), COLUMNS, width, 0.8, 0.6, sharex=True, sharey=True) as (figure, every):
+        for axes, line in zip(every, lines, strict=True):
+            fill(axes, [line], untitled, ends)
+            name_panel(axes, line.label, width / COLUMNS, line.look.ink)
+        figure.supxlabel(plane.x)
+        figure.suptitle(plane.y, x=0.01, ha="left")
+    return figure
+
+
+def name_panel(axes: Axes, name: str, inches: float, colour: str = "black") -> None:
+    """Writes the name above a panel that is so many inches wide, with smaller letters where it is
+    long.
+    """
+    text = wrapped(short(name))
+    longest = max(map(len, text.split("\n")))
+    axes.set_title(text, color=colour, fontsize=min(7.0, 92 * inches / longest))
 
 
 def wrapped(name: str) -> str:
@@ -176,69 +201,23 @@ def wrapped(name: str) -> str:
     return "\n".join(lines)
 
 
-def name_to_end(line: Line, longest: float) -> str:
-    """A line's name for a figure, with where it ends if that is before the `longest` x."""
-    return short(line.label) + ("" if line.x[-1] == longest else f" (to {line.x[-1]:g})")
+def legend(figure: Figure, handles: Sequence[Artist]) -> None:
+    """A legend above the panels, in as many columns as fit; the figure becomes higher by it."""
+    widths = [0.5 + 0.055 * len(str(handle.get_label())) for handle in handles]  # inches
+    columns = len(widths)
+    while columns > 1 and sum(map(max, np.array_split(widths, columns))) > figure.get_figwidth():
+        columns -= 1
+    rows = math.ceil(len(widths) / columns)
+    figure.set_figheight(figure.get_figheight() + 0.06 + 0.14 * rows)
+    space: dict[str, Any] = dict(handlelength=2.4, columnspacing=1.2, labelspacing=0.25)
+    figure.legend(handles=list(handles), loc="outside upper center", ncols=columns, **space)
 
 
-def align_ends(axes: Axes) -> None:
-    """Keeps labels of x near an end of the axes within them, off those of the next panel."""
-    for tick, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True):
-        along, _ = (axes.transData - axes.transAxes).transform((tick, 0))
-        if not 0.1 <= along <= 0.9:
-            label.set(ha="left" if along < 0.5 else "right")
-
-
-# Scales of the axes, and marks where a line leaves them
-
-
-def _set_scales(axes: Axes, plane: Plane) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
-
-    if plane.base:
-        axes.set_xscale("log", base=plane.base)
-    if plane.ticks is not None:
-        axes.set_xticks(plane.ticks, [f"{tick:g}" for tick in plane.ticks])
-        axes.set_xticks([], minor=True)
-    if plane.log_y:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-        axes.yaxis.set_minor_locator(NullLocator())
-
-
-def _mark_cuts(figure: Figure, axes: Axes, lines: Sequence[Line]) -> None:
-    """An arrow head at the frame, in a line's colour, for each stretch of points where the line or
-    its band leaves the axes, at the point that is farthest out.
+def _thin_labels(axis: Axis) -> None:
+    """Keeps every second, third ... label of an axis of x, the last one among them, so that none
+    touch.
     """
-    from matplotlib.markers import CARETDOWNBASE, CARETUPBASE
-    from matplotlib.transforms import ScaledTranslation
-
-    low, high = axes.get_ylim()
-    marked: Counter[tuple[float, int]] = Counter()
-    for line in lines:
-        outside = ((1, CARETUPBASE, line.high - high), (0, CARETDOWNBASE, low - line.low))
-        for end, marker, beyond in outside:
-            for i in _farthest(beyond):
-                step = 5 * marked[line.x[i], end] / 72  # inches: no two marks of a point overlap
-                marked[line.x[i], end] += 1
-                shift = ScaledTranslation(-step, 0, figure.dpi_scale_trans)
-                place = axes.get_xaxis_transform() + shift
-                (mark,) = axes.plot(line.x[i], end, transform=place, clip_on=False, gid=CUT)
-                mark.set(marker=marker, markersize=4, color=line.look.colour)
-
-
-def _farthest(beyond: np.ndarray) -> Iterator[int]:
-    """The index of the highest value of each stretch of values above 0."""
-    out = np.flatnonzero(beyond > 0)
-    for stretch in np.split(out, np.flatnonzero(np.diff(out) > 1) + 1):
-        if len(stretch):
-            yield int(stretch[np.argmax(beyond[stretch])])
-
-
-def _thin_labels(axes: Axes) -> None:
-    """Keeps every second, third ... label of x, the last one among them, so that none touch."""
-    labels = axes.get_xticklabels()[::-1]
+    labels = axis.get_ticklabels()[::-1]
     boxes = [label.get_window_extent() for label in labels]
 
     def apart(step: int) -> bool:
@@ -250,7 +229,7 @@ def _thin_labels(axes: Axes) -> None:
         label.set_visible(i % step == 0)
 
 
-# Names at the ends of the lines
+# One plane, and names at the ends of its lines
 
 
 LABEL = 0.15  # inches from one label to the next
@@ -258,18 +237,40 @@ INDENT = 0.15  # inches from the axes to the labels
 AXES = 2.0  # least inches of the axes: long labels make the figure wider
 
 
+def draw(lines: Sequence[Line], plane: Plane, width: float) -> Figure | None:
+    """All lines in one plane, each with its name at its end. The figure is `width` inches wide,
+    wider where the names need it. None without lines.
+    """
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    if not lines:
+        return None
+    with matplotlib.rc_context(STYLE):
+        figure = Figure((width, max(0.58 * width, 0.8 + LABEL * len(lines))))
+        axes = figure.add_subplot()
+        fill(axes, lines, plane, limits(lines, plane))
+        _name_training(axes, plane.trained)
+        _label_ends(figure, axes, lines)
+        _thin_labels(axes.xaxis)
+    return figure
+
+
+def name_to_end(line: Line, longest: float) -> str:
+    """A line's name for a figure, with where it ends if that is before the `longest` x."""
+    return short(line.label) + ("" if line.x[-1] == longest else f" (to {line.x[-1]:g})")
+
+
 def _name_training(axes: Axes, lengths: Sequence[int]) -> None:
-    """Writes each length of training above its line, the first of several left of the line."""
+    """Writes the lengths of training above the line of the first one."""
     low, high = axes.get_xlim()
-    lengths = [length for length in lengths if low <= length <= high]
-    for i, length in enumerate(lengths):
+    if shown := [length for length in lengths if low <= length <= high]:
         axes.annotate(
-            f"{length}" if i else f"trained at {length}",
-            (length, 1),
+            f"trained at {join(shown)}",
+            (shown[0], 1),
             xycoords=("data", "axes fraction"),
             xytext=(0, 5),
             textcoords="offset points",
-            ha="right" if len(lengths) > 1 and not i else "left",
             color="#606060",
             fontsize=7,
         )
@@ -318,42 +319,3 @@ def _label(axes: Axes, line: Line, right: float) -> Text:
     )
     label.set_in_layout(False)
     return label
-
-
-# Panels
-
-
-WIDTH, HEIGHT = 0.81, 0.56  # inches of a panel, with the gap right of it and without its name
-GAP = 0.08  # inches between two panels
-FIRST_LINE, LINE = 0.15, 0.09  # inches of a name on one line, and of each further line
-LEFT, BELOW = 0.6, 0.42  # inches of the labels of the axes with their ticks
-FITTING = 18  # letters of a line of a name that fit in the usual size
-
-
-def _panel_axes(figure: Figure, rows: int, columns: int, above: float) -> list[Axes]:
-    """Axes that share both scales, with room for ticks and labels and, for names, the inches
-    `above` each.
-    """
-    width, height = figure.get_size_inches()
-    figure.subplots_adjust(
-        left=LEFT / width,
-        right=1 - 0.08 / width,
-        bottom=BELOW / height,
-        top=1 - above / height,
-        wspace=GAP / (WIDTH - GAP),
-        hspace=above / HEIGHT,
-    )
-    return figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True).ravel().tolist()
-
-
-def _name_panel(axes: Axes, name: str, ink: str, below: bool) -> None:
-    """A panel's name and the sizes of its ticks. The ticks of x have labels if it is the lowest of
-    its column, `below`.
-    """
-    size = min(5.2, 5.2 * FITTING / max(map(len, name.split("\n"))))
-    axes.set_title(name, fontsize=size, color=ink, pad=3.5)
-    axes.tick_params(labelsize=5.5, length=2, pad=1.5, labelbottom=below)
-    axes.locator_params(axis="y", nbins=4)
-    if below:
-        align_ends(axes)
-        _thin_labels(axes)

@@ -1,4 +1,4 @@
-"""How figures look, and how they are written: the same figure gives the same bytes each time."""
+"""The style of figures, and their files: the same figure gives the same bytes each time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -40,7 +40,26 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "pe_jax",
     "text.parse_math": False,  # a name may have $
+    "legend.frameon": False,
+    "legend.fontsize": 7,
 }
+PANELS: dict[Any, Any] = {
+    **STYLE,
+    "axes.labelsize": 7,
+    "axes.titlesize": 7,
+    "axes.titlepad": 3,
+    "figure.labelsize": 8,
+    "figure.titlesize": 7,
+    "xtick.labelsize": 6,
+    "ytick.labelsize": 6,
+    "xtick.major.size": 2,
+    "ytick.major.size": 2,
+    "xtick.major.pad": 2,
+    "ytick.major.pad": 2,
+    "lines.linewidth": 1.1,
+    "lines.markersize": 2,
+}
+"""The style of figures of several panels."""
 
 
 class Look(NamedTuple):
@@ -61,45 +80,46 @@ class Look(NamedTuple):
 
 @dataclass(frozen=True)
 class Line:
-    """One encoding's line in a figure: means over seeds at x, in the unit of the metric, the half
-    widths of their 95 % intervals, and how it is drawn. The arrays have one shape, [n].
+    """A line with its band: values at x, the ends of the band, and a look. The arrays have one
+    shape, [n].
     """
 
     label: str
     x: np.ndarray
     mean: np.ndarray
-    half: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
     look: Look
-    bounds: tuple[float, float] = (-np.inf, np.inf)
-    """The least and the highest value that there can be, at which a band ends."""
+    values: tuple[str, ...] = ()
+    """The text of each point; (): the line has none."""
     broken: tuple[tuple[float, float], ...] = ()
     """(x, y) of the last value of each seed that had no finite one from there on."""
     ringed: tuple[float, float] | None = None
     """(x, y) of the point that was chosen among the others."""
 
     @classmethod
-    def through(cls, points: Sequence[tuple[int | float, ...]], label: str, look: Look) -> Line:
-        """The line through points (x, mean, half width)."""
+    def through(
+        cls,
+        points: Sequence[tuple[int | float, ...]],
+        label: str,
+        look: Look,
+        bounds: tuple[float, float] = (-np.inf, np.inf),
+    ) -> Line:
+        """The line through points (x, mean, half width of the 95 % interval; NaN: no interval).
+        `bounds` are the lowest and the highest possible value.
+        """
         x, mean, half = np.array(points, float).T
-        return cls(label, x, mean, half, look)
-
-    @property
-    def low(self) -> np.ndarray:
-        """The lower ends of the intervals; the means where there are none."""
-        return np.clip(self.mean - np.nan_to_num(self.half), *self.bounds)
-
-    @property
-    def high(self) -> np.ndarray:
-        """The upper ends."""
-        return np.clip(self.mean + np.nan_to_num(self.half), *self.bounds)
+        reach, texts = np.nan_to_num(half), map(plusminus, mean, half)
+        low, high = np.clip(mean - reach, *bounds), np.clip(mean + reach, *bounds)
+        return cls(label, x, mean, low, high, look, tuple(texts))
 
     def said(self, unit: str) -> str:
-        """What a page shows where somebody points at the line: its name, then a text for each
-        point, one to a line. `hits` finds artists that have this as their label.
+        """The label, then a text for each point, one to a line: `hits` finds artists that have this
+        as their label.
         """
-        values = (plusminus(*pair) for pair in zip(self.mean, self.half, strict=True))
         texts = (
-            f"{unit.format(f'{x:.4g}')}: {value}" for x, value in zip(self.x, values, strict=True)
+            f"{unit.format(f'{x:.4g}')}: {value}"
+            for x, value in zip(self.x, self.values, strict=False)
         )
         return "\n".join([self.label, *texts])
 
@@ -140,8 +160,8 @@ def svg(figure: Figure) -> str:
 
 
 def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
-    """What can be pointed at in the <svg> of a figure that was saved: of each line its name and its
-    points, each with x and y in the units of the <svg> and a text (`Line.said`).
+    """The points of a figure that was saved, for the tooltips of its <svg>: of each line its name
+    and its points, each with x and y in the units of the <svg> and a text (`Line.said`).
     """
     found = []
     height = 72 * figure.get_figheight()
@@ -152,17 +172,18 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
             name, *texts = str(label).split("\n")
             if texts:
                 places = 72 / figure.dpi * axes.transData.transform(points)
-                told = zip(places.tolist(), texts, strict=True)
-                found.append((name, [(round(x, 1), round(height - y, 1), t) for (x, y), t in told]))
+                named = zip(places.tolist(), texts, strict=True)
+                found.append(
+                    (name, [(round(x, 1), round(height - y, 1), t) for (x, y), t in named])
+                )
     return found
 
 
-# Which colour, dash and marker an encoding has: the same in every figure, from its name
+# Colours, dashes and markers of encodings, by their names
 
 
 # Some of them Tol's muted ones.
 MORE = ("#332288", "#882255", "#999933", "#7a4b2a", "#a05fd6", "#44aa99", "#e41a1c", "#a6761d")
-PALETTE = (*COLOURS, *MORE)
 COMMON: dict[str, str] = dict(
     zip(
         ("rope", "alibi", "learned", "transformer_xl", "sinusoidal", "t5", "nope"),
@@ -176,61 +197,33 @@ MARKERS = ("o", "s", "^", "D")
 
 
 def looks(results: Sequence[Result]) -> dict[str, Look]:
-    """The look of each result by its id; no two of a study look alike.
+    """Deterministic look of each result by its id; no two of at most 240 look alike.
 
-    Encodings of different names, without arguments and layers, have different colours, as far as
-    there are colours; a sum of encodings has one of its own. Where several results have a colour,
-    those of a common encoding's plain name come first, then the others by their labels; each takes
-    the first dash, then the first marker, that is free. A hash says where the search begins, so
-    that a label mostly looks alike in different studies.
+    An encoding without its arguments and layers has one colour: that in COMMON, else the first one
+    that is free from a place that a hash of its name gives. Results of one colour differ in their
+    dashes, then in their markers, then take the next colour.
     """
     called = labels.names(results)
-    specs = {result.id: _spec(result) for result in results}
-    order = sorted(specs, key=lambda id: (specs[id] not in COMMON, len(called[id]), called[id], id))
-    colours = _colours([_name(specs[id]) for id in order])
-    taken: set[Look] = set()
-    found = {}
-    for id in order:
-        spec = specs[id]
-        start = 0 if spec in COMMON else _hash(spec)
-        variants = list(_variants(colours[_name(spec)], start))
-        found[id] = next((look for look in variants if look not in taken), variants[0])
-        taken.add(found[id])
+    specs = {
+        result.id: result.config.get("pe", {}).get("spec") or result.label for result in results
+    }
+    names = {id: re.sub(r"\(.*?\)|\[.*?\]", "", spec).split()[0] for id, spec in specs.items()}
+
+    def order(id: str) -> tuple:
+        common = names[id] not in COMMON, specs[id] not in COMMON
+        return *common, len(called[id]), called[id], id
+
+    colours: dict[str, str] = {}
+    found: dict[str, Look] = {}
+    for id in sorted(specs, key=order):
+        name = names[id]
+        start = zlib.crc32(name.encode()) % len(MORE)  # hash() differs from process to process
+        turned = (*MORE[start:], *MORE[:start], *COLOURS)
+        if name not in colours:
+            free = (colour for colour in turned if colour not in colours.values())
+            colours[name] = COMMON.get(name) or next(free, turned[0])
+        palette = (colours[name], *(colour for colour in turned if colour != colours[name]))
+        every = (Look(c, dash, mark) for c, mark, dash in product(palette, MARKERS, DASHES))
+        taken = set(found.values())
+        found[id] = next((look for look in every if look not in taken), Look(palette[0], "-", "o"))
     return found
-
-
-def _spec(result: Result) -> str:
-    """The spec in the config; the label where there is no config (`study.curves`)."""
-    return result.config.get("pe", {}).get("spec") or result.label
-
-
-def _name(spec: str) -> str:
-    """A spec without arguments, layers and the length of a window."""
-    return re.sub(r"\(.*?\)|\[.*?\]", "", spec).split()[0]
-
-
-def _colours(names: Sequence[str]) -> dict[str, str]:
-    """The colour of each name: that in COMMON, else the first free one of MORE, in turn from the
-    place that its hash says, and then of COLOURS; where none is free, the one at that place.
-    """
-    found = {name: COMMON[name] for name in names if name in COMMON}
-    for name in names:
-        first = _hash(name) % len(MORE)
-        turned = (*MORE[first:], *MORE[:first], *COLOURS)
-        free = (colour for colour in turned if colour not in found.values())
-        found.setdefault(name, next(free, turned[0]))
-    return found
-
-
-def _variants(colour: str, start: int) -> Iterator[Look]:
-    """Looks of this colour: with each marker the four dashes, in turn from the one at `start`; then
-    looks of the next colours.
-    """
-    first = PALETTE.index(colour)
-    for tint, marker, dash in product(range(len(PALETTE)), MARKERS, range(len(DASHES))):
-        turn = (start + dash) % len(DASHES)
-        yield Look(PALETTE[(first + tint) % len(PALETTE)], DASHES[turn], marker)
-
-
-def _hash(text: str) -> int:
-    return zlib.crc32(text.encode())  # Python's own differs from process to process

@@ -43,7 +43,7 @@ def test_each_task_has_a_panel_with_its_chance_and_the_training_length():
         chance = 20 if axes.get_title() == "bucket sort" else 50
         assert [line.get_ydata()[0] for line in still if line.get_linestyle() != "-"] == [chance]
         assert any(list(line.get_xdata()) == [40, 40] for line in axes.lines)
-        assert axes.get_ylim() == figures.PERCENT
+        assert axes.get_ylim() == figures.TASKS_ENDS
         np.testing.assert_allclose(lines["rope"].get_ydata()[:2], 100)
 
 
