@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from experiments.docs import readme
-from pe_jax.atlas import facts
+from pe_jax.atlas import properties
 from pe_jax.commands import cli
 from pe_jax.encodings import ENCODINGS
 
@@ -125,8 +125,8 @@ def test_the_generated_parts_of_the_readme_are_up_to_date_but_for_probes(monkeyp
     for line in table.split("<!-- end encodings -->")[0].splitlines():
         cells = [cell.strip() for cell in line.split("|")]
         if link := re.match(r"\| \[`(\w+)`\]", line):
-            kinds[link[1]] = facts.Kind(cells[5], said[cells[6]])
-    monkeypatch.setattr(facts, "kind", kinds.__getitem__)
+            kinds[link[1]] = properties.Kind(cells[5], said[cells[6]])
+    monkeypatch.setattr(properties, "kind", kinds.__getitem__)
     monkeypatch.setattr(sys, "argv", ["scripts/readme", "--check"])
     assert readme.main() == 0, "run scripts/readme and commit"
 

@@ -28,7 +28,7 @@ import numpy as np
 
 from experiments.benchmark import turns
 from experiments.benchmark.sides import Workload, timed
-from pe_jax.atlas.facts import group, spec_of
+from pe_jax.atlas.properties import group, spec_of
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
 from pe_jax.report import words

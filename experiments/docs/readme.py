@@ -109,7 +109,7 @@ def encodings() -> str:
 def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
     """The cells of one encoding; the cost is n/a if there are no ratios."""
     from configs import base
-    from pe_jax.atlas.facts import kind
+    from pe_jax.atlas.properties import kind
     from pe_jax.encoding import sites
     from pe_jax.runs.run import Run
 
@@ -232,7 +232,7 @@ def main() -> int:
         "--check", action="store_true", help="change nothing; exit 1 if a file is out of date"
     )
     arguments = parser.parse_args()
-    # The probes of atlas/facts.py are small: what takes time is compiling them.
+    # The probes of atlas/properties.py are small: what takes time is compiling them.
     os.environ["JAX_PLATFORMS"] = "cpu"
     os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
     stale = False

@@ -1,23 +1,21 @@
-"""The figures of an atlas: lines against distance (what is added to the logits, how far the
-attention goes, classes of distances, rotations, moved positions), heat maps of queries and keys,
-and an overview of a dozen encodings.
-"""
+"""The figures of an atlas with their captions: of one layer, and of a dozen side by side."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int, Real
+from jaxtyping import Float, Real
 
-from pe_jax.atlas import by_distance
-from pe_jax.atlas.numbers import Numbers
-from pe_jax.atlas.subject import Subject
-from pe_jax.report.plane import align_ends
-from pe_jax.report.style import COLOURS, STYLE
+from pe_jax.atlas import probe
+from pe_jax.atlas.layer import Layer
+from pe_jax.atlas.probe import LOGIT, WEIGHT
+from pe_jax.atlas.properties import Measured
+from pe_jax.atlas.weights import Weights
+from pe_jax.report import plane
+from pe_jax.report.plane import GUIDE, Plane, fill
+from pe_jax.report.style import COLOURS, DASHES, Line, Look
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,405 +23,259 @@ if TYPE_CHECKING:
 
 WIDTH = 5.5
 """Inches of a figure: the text width of most single-column papers."""
-DASHES = ("-", (0, (5, 1.5)), (0, (2, 1)), (0, (6, 1.5, 1, 1.5)))
-UNSEEN = "#ececec"  # the shade of what training never shows
-GUIDE: dict[str, Any] = {"color": "#808080", "linewidth": 0.6}
-LEGEND: dict[str, Any] = {"loc": "upper center", "frameon": False, "fontsize": 7}
+HEADS, LAYERS = 4, 3
+"""The most heads and layers that a figure shows, evenly from the first to the last."""
+DRAWS = 3
+"""Draws of random positions that are shown."""
 QUERY, KEY = "query position (tokens)", "key position (tokens)"
+BEYOND = "Shaded: beyond the training length."
+WORDS = {
+    LOGIT: "What the encoding adds to the logit",
+    WEIGHT: "The logarithm of what the encoding multiplies the weight by,",
+}
 
 
-# Lines against distance or position
+class AtlasFigure(NamedTuple):
+    """A figure of one encoding or of several."""
+
+    name: str
+    """The last part of the names of its files."""
+    caption: str
+    figure: Figure
 
 
-def distance(numbers: Numbers) -> Figure:
-    """Three panels: what is added to the logit against the distance; the share of the last query's
-    attention within each distance; the effective window of each query.
+def of_layer(measured: Measured, weights: Weights | None = None) -> Iterator[AtlasFigure]:
+    """The figures of one layer, as far as there is something to show; `weights` are those of the
+    trained model.
     """
-    with styled(line=1.1):
-        figure, (left, middle, right) = plane(WIDTH, 1.85, 3)
-        _draw_added(left, numbers)
-        means = numbers.means
-        level, span = float(np.nanmean(means.mean)), np.ptp(means.mean[np.isfinite(means.mean)])
-        if means.of_distance and span < 1e-3 * abs(level):  # else rounding is shown
-            left.set_ylim(level - 1, level + 1)
-        _draw_heads(middle, numbers, 100 * by_distance.nearness(numbers.same.weights))
-        windows = by_distance.window(numbers.same.weights)
-        _draw_heads(right, numbers, windows, first=1)
-        for axes, x, y in (
-            (left, "distance (tokens)", numbers.same.unit),
-            (middle, "distance (tokens)", "attention within it (%)"),
-            (right, QUERY, "keys that hold 90 %"),
-        ):
-            axes.set_xlabel(x)
-            axes.set_ylabel(y, labelpad=2)
-            _shade_beyond(axes, numbers.subject)
-        middle.set_ylim(0, 103)
-        right.set_ylim(0, max(1.0, 1.05 * windows.max()))
-        middle.axhline(100 * by_distance.SHARE, zorder=0, **GUIDE)
-        name_lines(figure, left)
-    return figure
+    layer = measured.layer
+    if measured.same.acts or measured.random is not None:
+        yield _logits(measured)
+    if measured.same.acts:
+        yield _distance(measured)
+    vectors = probe.vectors(layer, layer.served)
+    if vectors is not None:
+        yield _vectors(layer, vectors)
+    near, far = (probe.rotations(layer, n) for n in (layer.train_length, layer.longest))
+    if near is not None and far is not None and len(near) == len(far):
+        yield _rotary(layer, near, far)
+    if "positions" in measured.properties.sites.split(", "):
+        yield _positions(layer)
+    if weights is not None:
+        yield _attention(weights, layer.train_length)
+        yield _entropy(weights, layer.train_length)
 
 
-def classes(subject: Subject, found: Int[np.ndarray, "N"]) -> Figure:
-    """The class of each distance, those never seen in training marked."""
-    with styled():
-        figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
-        seen = np.isin(found, found[: subject.length])
-        for mask, colour, label in (
-            (seen, COLOURS[0], "class seen in training"),
-            (~seen, COLOURS[1], "class never seen in training"),
-        ):
-            if mask.any():
-                line = np.where(mask, found, np.nan)
-                axes.plot(line, color=colour, drawstyle="steps-mid", label=label)
-        _shade_beyond(axes, subject)
-        axes.set(xlabel="distance (tokens)", ylabel="class of distances (bucket)")
-        name_lines(figure, axes)
-    return figure
+def _spread(count: int, most: int) -> list[int]:
+    """At most `most` of the numbers 0 .. count - 1, evenly from the first to the last."""
+    return sorted({round(i) for i in np.linspace(0, count - 1, min(most, count))})
 
 
-def rotary(subject: Subject, near: Float[np.ndarray, "P"], far: Float[np.ndarray, "P"]) -> Figure:
-    """Two panels: the wavelength of each pair against the training length; and the angles that a
-    pair reaches within the training length and within the longest length. `near` and `far` are
-    the angles from one position to the next at these two lengths.
+# Lines
+
+
+def _lines(
+    x: np.ndarray,
+    values: Real[np.ndarray, "H T"],
+    band: tuple[np.ndarray, np.ndarray] | None = None,
+) -> list[Line]:
+    """A line for each head that is shown; one line where all of them have equal values."""
+    heads = _spread(len(values), HEADS)
+    low, high = band or (values, values)
+    scale = max(1e-6, float(np.nanmax(np.abs(values), initial=0.0)))
+    first = values[heads[0]]
+    if all(np.allclose(values[h], first, atol=1e-3 * scale, equal_nan=True) for h in heads):
+        heads, names = heads[:1], ["all heads"]
+    else:
+        names = [f"head {head + 1}" for head in heads]
+    return [
+        Line(name, x, values[h], low[h], high[h], Look(COLOURS[i], DASHES[i], "o"))
+        for i, (h, name) in enumerate(zip(heads, names, strict=True))
+    ]
+
+
+def _effect(measured: Measured) -> list[Line]:
+    """The effect of the encodings against the distance, with the range of the pairs where it
+    depends on more.
     """
-    from matplotlib.ticker import FuncFormatter
+    means = probe.means(measured.same.effect)
+    band = None if means.of_distance else (means.low, means.high)
+    return _lines(np.arange(means.mean.shape[1]), means.mean, band)
 
-    length, most, pairs = subject.length, subject.asked, 1 + np.arange(len(near))
-    with styled():
-        figure, (left, right) = plane(WIDTH, 2.0, 2)
-        for angle, size, tokens, colour in (
-            (near, 16.0, length, COLOURS[0]),
+
+def _draw(axes: Axes, lines: Sequence[Line], layer: Layer, x: str, y: str, **ends: float) -> None:
+    """Lines to the longest length of the figures; `ends` are the bottom or top of y."""
+    train, most = layer.train_length, layer.longest
+    low = min(float(np.nanmin(line.low)) for line in lines)
+    high = max(float(np.nanmax(line.high)) for line in lines)
+    rounding = high - low < 1e-3 * max(abs(low), abs(high))
+    room = 1.0 if rounding else 0.05 * (high - low)
+    axes.set_xlim(0, most)
+    shown = Plane(x, y, base=0, ticks=[0, train, 2 * train, most], trained=[train])
+    fill(axes, lines, shown, (ends.get("bottom", low - room), ends.get("top", high + room)))
+
+
+def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """The legend of the panel with most labels."""
+    plane.legend(figure, max((axes.get_legend_handles_labels()[0] for axes in panels), key=len))
+
+
+def _distance(measured: Measured) -> AtlasFigure:
+    layer, weights, lines = measured.layer, measured.same.weights, _effect(measured)
+    windows, x = probe.window(weights), np.arange(layer.served)
+    with plane.panels(3, 3, WIDTH, 1.6) as (figure, panels):
+        left, middle, right = panels
+        within = _lines(x, 100 * probe.nearness(weights))
+        _draw(left, lines, layer, "distance (tokens)", measured.same.unit)
+        _draw(
+            middle, within, layer, "distance (tokens)", "attention within it (%)", bottom=0, top=103
+        )
+        _draw(right, _lines(1 + x, windows), layer, QUERY, "keys that hold 90 %", bottom=0)
+        middle.axhline(100 * probe.SHARE, **GUIDE)
+        _legend(figure, panels)
+    wide = any((line.high > line.low).any() for line in lines)
+    return AtlasFigure(
+        "distance",
+        f"Left: {_what(measured)} against the distance, the mean of all pairs."
+        f"{' Bands: from the lowest pair to the highest.' if wide else ''} Middle: the share of "
+        "the last query's attention that lies within a distance. Right: how many keys, counted "
+        f"from the query outwards, hold {probe.SHARE:.0%} of its attention. {BEYOND}",
+        figure,
+    )
+
+
+def _positions(layer: Layer) -> AtlasFigure:
+    lines = []
+    for seed in range(DRAWS):
+        drawn = probe.positions(layer, layer.train_length, seed, train=True).astype(float)
+        look = Look(COLOURS[0], DASHES[seed], "")
+        lines.append(
+            Line(f"training, draw {seed + 1}", np.arange(len(drawn)), drawn, drawn, drawn, look)
+        )
+    drawn = probe.positions(layer, layer.served).astype(float)
+    look = Look(COLOURS[1], "-", "")
+    lines.append(Line("evaluation", np.arange(len(drawn)), drawn, drawn, drawn, look))
+    with plane.panels(1, 1, WIDTH / 2 + 0.4, 1.7) as (figure, panels):
+        _draw(panels[0], lines, layer, "place in the sequence (tokens)", "position")
+        _legend(figure, panels)
+    caption = f"The positions that are handed on, in training and in evaluation. {BEYOND}"
+    return AtlasFigure("positions", caption, figure)
+
+
+def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> AtlasFigure:
+    """`near` and `far` are the angles from one position to the next in sequences of the training
+    length and of the longest length.
+    """
+    train, most, pairs = layer.train_length, layer.longest, 1 + np.arange(len(near))
+    turn = 2 * np.pi
+    with plane.panels(2, 2, WIDTH, 1.8) as (figure, (left, right)):
+        for angle, size, length, colour in (
+            (near, 16.0, train, COLOURS[0]),
             (far, 5.0, most, COLOURS[1]),
         ):
-            whole = angle * (length - 1) >= 2 * np.pi
-            faces = [colour if turned else "none" for turned in whole]
-            waves = 2 * np.pi / angle
+            faces = [colour if whole else "none" for whole in angle * (length - 1) >= turn]
+            waves = turn / angle
             left.scatter(pairs, waves, size, edgecolors=colour, facecolors=faces, linewidths=0.8)
-            left.scatter([], [], size, color=colour, label=f"evaluated at {tokens}")
-        left.axhline(length, **GUIDE)
-        style = {"color": "#505050", "fontsize": 6, "ha": "right", "va": "bottom"}
-        left.text(len(near), length, "training length", **style)
+            left.scatter([], [], size, color=colour, label=f"evaluated at {length}")
+        left.axhline(train, **GUIDE)
+        style: dict[str, Any] = dict(color="#606060", fontsize=6, ha="right", va="bottom")
+        left.text(len(near), train, "training length", **style)
         left.set(yscale="log", xlabel="pair of components", ylabel="wavelength (tokens)")
-        left.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        seen, reached = _turns(near, length), _turns(far, most)
-        right.bar(pairs, seen, 0.8, color=COLOURS[0], label=f"seen within {length}")
-        new, label = np.maximum(reached - seen, 0), f"new within {most}"
-        right.bar(pairs, new, 0.8, bottom=seen, color=COLOURS[1], label=label)
+        seen = np.minimum(1.0, near * (train - 1) / turn)
+        reached = np.minimum(1.0, far * (most - 1) / turn)
+        new = np.maximum(reached - seen, 0)
+        right.bar(pairs, seen, 0.8, color=COLOURS[0], label=f"seen within {train}")
+        right.bar(pairs, new, 0.8, bottom=seen, color=COLOURS[1], label=f"new within {most}")
         right.set(xlabel="pair of components", ylabel="angles (part of a turn)", ylim=(0, 1.02))
+        plane.number_plainly(left.yaxis)
         for axes in (left, right):
-            axes.tick_params(length=2, pad=1.5)
-            axes.legend(
-                loc="lower center",
-                bbox_to_anchor=(0.5, 1.0),
-                ncols=2,
-                frameon=False,
-                handletextpad=0.3,
-                columnspacing=1,
-            )
-    return figure
-
-
-def _turns(angles: Float[np.ndarray, "P"], length: int) -> Float[np.ndarray, "P"]:
-    """The part of a full turn that each pair makes within `length` tokens; at most 1."""
-    return np.minimum(1.0, angles * (length - 1) / (2 * np.pi))
-
-
-def moved(subject: Subject, positions: Sequence[Float[np.ndarray, "_"]]) -> Figure:
-    """Positions against the place in the sequence: the draws of training, last those of
-    evaluation.
-    """
-    *trained, evaluated = positions
-    with styled(line=1.0):
-        figure, (axes,) = plane(WIDTH / 2 + 0.4, 1.9, 1)
-        for i, draw in enumerate(trained):
-            label = f"training, {len(trained)} draws" if i == 0 else None
-            axes.plot(draw, color=COLOURS[0], alpha=1 - 0.25 * i, label=label)
-        axes.plot(evaluated, color=COLOURS[1], linestyle=DASHES[1], label="evaluation")
-        _shade_beyond(axes, subject)
-        axes.set(xlabel="place in the sequence (tokens)", ylabel="position")
-        name_lines(figure, axes)
-    return figure
+            axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
+    return AtlasFigure(
+        "rotary",
+        "Left: the wavelength of each pair of components that is turned, in the first head; open "
+        f"circles make less than one turn within {train} tokens. Right: the angles between tokens "
+        f"that training shows, as part of a turn, and those that are new within {most} tokens.",
+        figure,
+    )
 
 
 # Heat maps: a value of each query and key
 
 
-def logits(numbers: Numbers) -> Figure:
-    """What is added to the logits of each query and key: a row of panels for constant content,
-    where it shows anything, and one for random content, where the numbers have it.
-    """
-    rows = [("every token alike", numbers.same.effect)] if numbers.same.acts else []
-    if numbers.random is not None:
-        rows.append(("random content", numbers.random.effect))
-    return _rows_of_maps(numbers, rows, numbers.same.unit)
-
-
-def vectors(subject: Subject, found: Float[np.ndarray, "T D"]) -> Figure:
-    """The dot products of the position vectors: of every two positions, and against distance."""
-    from matplotlib.figure import Figure
-
-    dots = found @ found.T
-    width, high = 0.78 * WIDTH, 2.15
-    earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
-    mean, lowest, highest = (rows[0] for rows in by_distance.means(earlier))
-    with styled(line=1.1):
-        figure = Figure((width, high))
-        left = figure.add_axes((0.6 / width, 0.66 / high, 1.4 / width, 1.4 / high))
-        right = figure.add_axes((2.65 / width, 0.66 / high, 1.4 / width, 1.4 / high))
-        bar = (0.6 / width, 0.27 / high, 1.4 / width, 0.06 / high)
-        _draw_map(figure, left, dots, subject, bar)
-        left.set_ylabel("position (tokens)")
-        figure.text(1.3 / width, 0.42 / high, "position (tokens)", ha="center", va="center")
-        figure.text(1.3 / width, 0.06 / high, "dot product", ha="center", va="center")
-        draw_line(right, 0, np.arange(len(mean)), mean, (lowest, highest))
-        right.set(xlabel="distance of two positions", ylabel="dot product")
-        _shade_beyond(right, subject)
-    return figure
-
-
-def _rows_of_maps(
-    numbers: Numbers, rows: Sequence[tuple[str, Float[np.ndarray, "H T T"]]], what: str
-) -> Figure:
-    """A row of maps, one a head, for each (name, values). `what` names the values."""
-    from matplotlib.figure import Figure
-
-    heads = numbers.heads
-    left, gap, below, above = 0.62, 0.16, 0.66, 0.22
-    size = (WIDTH - left - 0.08) / max(len(heads), 4) - gap
-    tall = size + below + above
-    high = tall * len(rows)
-    with styled():
-        figure = Figure((WIDTH, high))
-        for r, (name, values) in enumerate(rows):
-            y = tall * (len(rows) - 1 - r) + below
-            for c, head in enumerate(heads):
-                x = left + c * (size + gap)
-                axes = figure.add_axes((x / WIDTH, y / high, size / WIDTH, size / high))
-                bar = (x / WIDTH, (y - 0.4) / high, size / WIDTH, 0.06 / high)
-                _draw_map(figure, axes, values[head], numbers.subject, bar, left=c == 0)
-                axes.set_title(f"head {head + 1}", fontsize=7, pad=3)
-                if c == 0:
-                    axes.set_ylabel(f"query position\n({name if len(rows) > 1 else 'tokens'})")
-            middle = (left + 0.5 * (len(heads) * (size + gap) - gap)) / WIDTH
-            for text, down in ((KEY, 0.25), (what, 0.6)):
-                figure.text(middle, (y - down) / high, text, ha="center", va="center")
-    return figure
-
-
-# Overview: what a dozen encodings add to the logits, against distance and as maps
-
-
-DOZEN = "learned sinusoidal rope pi yarn rerope xpos alibi kerple_log sandwich fire t5".split()
-COLUMNS = 4
-HEAD = 1
-"""The head of the maps, counted from 0, where the model has so many."""
-
-
-def dozen(of_all: Sequence[Numbers]) -> list[Numbers]:
-    """At most twelve that change the logits: those of DOZEN first."""
-    named = {numbers.subject.name: numbers for numbers in of_all if numbers.same.acts}
-    first = [named.pop(name) for name in DOZEN if name in named]
-    return (first + list(named.values()))[: len(DOZEN)]
-
-
-def distances(of_all: Sequence[Numbers]) -> Figure:
-    """A panel an encoding: what is added to the logit against the distance, a line a head."""
-    with styled(line=1.0):
-        figure, every = _axes_of_encodings(len(of_all), 0.48, 1.06, 0.34, 0.26, 0.42)
-        for i, (axes, numbers) in enumerate(zip(every, of_all, strict=True)):
-            drawn = _draw_added(axes, numbers)
-            _shade_beyond(axes, numbers.subject)
-            axes.set_xticks([0, numbers.subject.length, numbers.subject.asked])
-            axes.locator_params(axis="y", nbins=4)
-            lowest = i + COLUMNS >= len(of_all)
-            axes.tick_params(labelsize=6, labelbottom=lowest)
-            if lowest:
-                align_ends(axes)
-            _name_encoding(axes, numbers, " (all heads)" if drawn == 1 else "")
-        _name_heads(figure, max(len(numbers.heads) for numbers in of_all))
-        _name_axes(figure, "distance of the key from its query (tokens)", "added to the logit")
-    return figure
-
-
-def maps(of_all: Sequence[Numbers]) -> Figure:
-    """A panel an encoding: what is added to the logit of each query and key, in one head."""
-    with styled():
-        figure, every = _axes_of_encodings(len(of_all), 0.46, 1.06, 0.16, 0.44, 0.22)
-        height = figure.get_figheight()
-        for i, (axes, numbers) in enumerate(zip(every, of_all, strict=True)):
-            head, box = min(HEAD, numbers.subject.dims.heads - 1), axes.get_position()
-            bar = (box.x0, box.y0 - 0.13 / height, box.width, 0.05 / height)
-            effect, left = numbers.same.effect[head], i % COLUMNS == 0
-            _draw_map(figure, axes, effect, numbers.subject, bar, left)
-            axes.set_xticklabels([])
-            _name_encoding(axes, numbers)
-        _name_axes(figure, KEY, QUERY)
-    return figure
-
-
-def _axes_of_encodings(
-    count: int, left: float, tall: float, gap: float, between: float, above: float
-) -> tuple[Figure, list[Axes]]:
-    """`count` axes in rows of COLUMNS. In inches: left of them, the height of each, between two of
-    a row, between two rows, above them.
-    """
-    from matplotlib.figure import Figure
-
-    rows, below = math.ceil(count / COLUMNS), 0.44
-    height = above + rows * (tall + between) - between + below
-    figure = Figure((WIDTH, height))
-    wide = (WIDTH - left - 0.08 + gap) / COLUMNS - gap
-    every = []
-    for i in range(count):
-        row, column = divmod(i, COLUMNS)
-        x, y = left + column * (wide + gap), height - above - tall - row * (tall + between)
-        every.append(figure.add_axes((x / WIDTH, y / height, wide / WIDTH, tall / height)))
-    return figure, every
-
-
-def _name_encoding(axes: Axes, numbers: Numbers, more: str = "") -> None:
-    title = numbers.subject.name + more
-    axes.set_title(title, fontsize=min(7, 7 * 24 / len(title)), pad=3)
-
-
-def _name_heads(figure: Figure, heads: int) -> None:
-    """The lines of the heads, and the shade of what training never shows, above all panels."""
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
-    lines = [Line2D([], [], color=COLOURS[i], linestyle=DASHES[i]) for i in range(heads)]
-    names = [f"head {i + 1}" for i in range(heads)]
-    figure.legend(
-        [*lines, Patch(color=UNSEEN)],
-        [*names, "distances never seen in training"],
-        ncols=heads + 1,
-        handlelength=2.4,
-        columnspacing=1.2,
-        borderpad=0.1,
-        **LEGEND,
-    )
-
-
-def _name_axes(figure: Figure, x: str, y: str) -> None:
-    height = figure.get_figheight()
-    figure.text(0.54, 0.05 / height, x, ha="center", va="bottom")
-    figure.text(0.03 / WIDTH, 0.53, y, rotation=90, ha="left", va="center")
-
-
-# Lines, and what stands around them
-
-
-def plane(width: float, height: float, count: int) -> tuple[Figure, list[Axes]]:
-    """`count` axes side by side, with room for the labels of each."""
-    from matplotlib.figure import Figure
-
-    figure, left, below, right = Figure((width, height)), 0.58, 0.42, 0.14
-    each = (width - right) / count
-    boxes = [
-        (
-            (i * each + left) / width,
-            below / height,
-            (each - left) / width,
-            (height - below - 0.22) / height,
+def _logits(measured: Measured) -> AtlasFigure:
+    layer, same, second = measured.layer, measured.same, ""
+    content = "the same content" if same.acts else "random content"
+    rows = [("every token alike", same.effect)] if same.acts else []
+    if measured.random is not None:
+        rows.append(("random content", measured.random.effect))
+    if not same.acts:
+        second = " Where all tokens are alike, nothing is added."
+    elif measured.random is not None:
+        second = (
+            " The second row has other content at every token, since here the logits of a pair "
+            "depend on what other tokens hold."
         )
-        for i in range(count)
-    ]
-    return figure, [figure.add_axes(box) for box in boxes]
-
-
-def name_lines(figure: Figure, axes: Axes) -> None:
-    """The legend of the axes, in one row at the top of the figure."""
-    figure.legend(*axes.get_legend_handles_labels(), ncols=5, borderpad=0, **LEGEND)
-
-
-def styled(line: float = STYLE["lines.linewidth"]) -> AbstractContextManager[None]:
-    """The style of all figures of an atlas, with lines of this width."""
-    import matplotlib
-
-    return matplotlib.rc_context({**STYLE, "font.size": 7, "lines.linewidth": line})
-
-
-def _draw_added(axes: Axes, numbers: Numbers) -> int:
-    """What is added to the logit against the distance; how many lines that are."""
-    means = numbers.means
-    return _draw_heads(
-        axes, numbers, means.mean, None if means.of_distance else (means.low, means.high)
+    heads = _spread(layer.dims.heads, HEADS)
+    columns, width = len(heads), WIDTH * (0.12 + 0.22 * len(heads))
+    with plane.panels(len(rows) * columns, columns, width, 1.65, 0.2) as (figure, panels):
+        for i, axes in enumerate(panels):
+            row, column = divmod(i, columns)
+            name, values = rows[row]
+            _draw_map(figure, axes, values[heads[column]], layer, left=not column)
+            axes.set_title(f"head {heads[column] + 1}")
+            if not column:
+                axes.set_ylabel(f"query position\n({name if len(rows) > 1 else 'tokens'})")
+        figure.supxlabel(f"{KEY}; colour: {same.unit}")
+    note = " Grey: positions that it does not serve." if layer.served < layer.longest else ""
+    return AtlasFigure(
+        "logits",
+        f"{WORDS[same.unit]} of each query and key, where every token has {content}"
+        f"{_parameters(measured)}. Dashed: the training length, {layer.train_length} tokens; "
+        f"evaluated at {layer.served}. White: keys that the query does not see.{note}{second}",
+        figure,
     )
 
 
-def _draw_heads(
-    axes: Axes,
-    numbers: Numbers,
-    values: Real[np.ndarray, "H T"],
-    band: tuple[np.ndarray, np.ndarray] | None = None,
-    first: int = 0,
-) -> int:
-    """A line for each head that is shown, from x = `first` on; one line where all of them have
-    equal values. Returns how many lines there are.
-    """
-    x = first + np.arange(values.shape[1])
-    found = _told_apart(numbers.heads, values)
-    for i, (head, label) in enumerate(found):
-        own = (band[0][head], band[1][head]) if band else None
-        draw_line(axes, i, x, values[head], own, label)
-    return len(found)
+def _what(measured: Measured) -> str:
+    return WORDS[measured.same.unit].rstrip(",").replace("W", "w", 1).replace("T", "t", 1)
 
 
-def _told_apart(heads: Sequence[int], values: np.ndarray) -> list[tuple[int, str]]:
-    """(head, label) of each line to draw: one of "all heads" where they have equal values."""
-    scale = max(1e-6, float(np.nanmax(np.abs(values), initial=0.0)))
-    first = values[heads[0]]
-    if all(np.allclose(values[h], first, atol=1e-3 * scale, equal_nan=True) for h in heads):
-        return [(heads[0], "all heads")]
-    return [(head, f"head {head + 1}") for head in heads]
+def _parameters(measured: Measured) -> str:
+    if measured.layer.trained:
+        return f", with the trained parameters of layer {measured.layer.index + 1}"
+    if measured.noised:
+        return ", with noise on its parameters, which change nothing at their initial values"
+    return ", with its parameters at their initial values" if any(measured.layer.params) else ""
 
 
-def draw_line(
-    axes: Axes,
-    i: int,
-    x: np.ndarray,
-    y: np.ndarray,
-    band: tuple[np.ndarray, np.ndarray] | None = None,
-    label: str | None = None,
-    marker: str = "",
-) -> None:
-    """A line in the look number i, with its band from the lowest to the highest values."""
-    axes.plot(x, y, color=COLOURS[i], linestyle=DASHES[i], marker=marker, label=label)
-    if band:
-        axes.fill_between(x, *band, color=COLOURS[i], alpha=0.15, linewidth=0)
-
-
-def _shade_beyond(axes: Axes, subject: Subject) -> None:
-    """The x axis to the longest length, with what training never shows shaded."""
-    length, most = subject.length, subject.asked
-    axes.set_xlim(0, most)
-    axes.axvspan(length, most, color=UNSEEN, zorder=-1, linewidth=0)
-    axes.axvline(length, zorder=0, **GUIDE)
-    axes.set_xticks([0, length, 2 * length, most])
-    axes.tick_params(length=2, pad=1.5)
-
-
-# One heat map
+def _vectors(layer: Layer, vectors: Float[np.ndarray, "T D"]) -> AtlasFigure:
+    dots = vectors @ vectors.T
+    earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
+    mean, low, high = probe.means(earlier)
+    with plane.panels(2, 2, 0.78 * WIDTH, 2.1) as (figure, (left, right)):
+        _draw_map(figure, left, dots, layer)
+        left.set(xlabel="position (tokens); colour: dot product", ylabel="position (tokens)")
+        lines = _lines(np.arange(len(dots)), mean, (low, high))
+        _draw(right, lines, layer, "distance of two positions", "dot product")
+    return AtlasFigure(
+        "vectors",
+        "Dot products of the vectors that positions add to the input; right: their mean against "
+        f"the distance, with a band from the lowest to the highest. {BEYOND}",
+        figure,
+    )
 
 
 def _draw_map(
-    figure: Figure,
-    axes: Axes,
-    values: Float[np.ndarray, "T T"],
-    subject: Subject,
-    bar: tuple[float, float, float, float],
-    left: bool = True,
+    figure: Figure, axes: Axes, values: Float[np.ndarray, "T T"], layer: Layer, left: bool = True
 ) -> None:
-    """The values of every query and key as colours, queries downwards, with a colour bar in the box
-    `bar` of the figure. The training length is drawn as lines; what no position serves is grey, and
-    what a query does not see is white. Queries have numbers if the map stands at the `left`.
+    """The values of every query and key as colours, queries downwards, with a colour bar below. The
+    training length is drawn as lines; what no position serves is grey, and what a query does not
+    see is white. Queries have numbers if the map stands at the `left`.
     """
     from matplotlib.patches import Polygon
 
-    length, served, most = subject.length, len(values), subject.asked
+    length, served, most = layer.train_length, len(values), layer.longest
     colours, low, high = _palette(values)
-    axes.set_facecolor("#ffffff")
     image = axes.imshow(
         np.ma.masked_invalid(values),
         cmap=colours,
@@ -442,13 +294,15 @@ def _draw_map(
     for line in (axes.axvline, axes.axhline):
         line(length, color="#ffffff", linewidth=1.0, alpha=0.6)
         line(length, color="#202020", linewidth=0.6, linestyle=(0, (4, 2)))
-    places = [0, length, most]
-    axes.set_xticks(places, map(str, places))
-    axes.set_yticks(places, map(str, places) if left else [""] * 3)
-    axes.tick_params(length=2, pad=1.5, labelsize=6)
-    align_ends(axes)
+    axes.set(xticks=[0, length, most], yticks=[0, length, most])
+    axes.tick_params(labelleft=left)
     axes.spines[["top", "right"]].set_visible(True)
-    _add_colour_bar(figure, image, figure.add_axes(bar))
+    bar = figure.colorbar(image, ax=axes, location="bottom", aspect=18, pad=0.02)
+    span = high - low
+    ends = [low, 0.0, high] if 0.2 * span < -low < 0.8 * span else [low, high]
+    shown = [end if abs(end) > 1e-3 * span else 0 for end in ends]
+    bar.set_ticks(ends, labels=[f"{end:.3g}".replace("-", "−") for end in shown])
+    bar.minorticks_off()
 
 
 def _palette(values: np.ndarray) -> tuple[str, float, float]:
@@ -467,21 +321,116 @@ def _palette(values: np.ndarray) -> tuple[str, float, float]:
     return "RdBu_r", -most, most
 
 
-def _add_colour_bar(figure: Figure, image: Any, axes: Axes) -> None:
-    """The colour bar of an image, in `axes`, with ticks at its ends, and at 0 if well between."""
-    figure.colorbar(image, cax=axes, orientation="horizontal")
-    low, high = image.norm.vmin, image.norm.vmax
-    middle = 0.2 * (high - low) < -low < 0.8 * (high - low)
-    places = [low, 0.0, high] if middle else [low, high]
-    axes.set_xticks(places, [_two_digits(place, high - low) for place in places])
-    axes.tick_params(length=1.5, pad=1, labelsize=6)
-    align_ends(axes)
-    axes.minorticks_off()
+# A trained model's attention
 
 
-def _two_digits(value: float, span: float) -> str:
-    """A number with two digits; 0 where it is below a thousandth of the span."""
-    if abs(value) < 1e-3 * span:
-        return "0"
-    text = f"{value:.0f}" if abs(value) >= 100 else f"{value:.2g}"
-    return text.replace("-", "−")
+BINS = 32
+"""Edges of the bins of distances, before those that round to one number are joined."""
+
+
+def _attention(weights: Weights, train: int) -> AtlasFigure:
+    longest = weights.by_distance[0].shape[1]
+    edges = np.unique(np.geomspace(1, longest + 1, BINS).round().astype(int))
+    middles = np.sqrt(edges[:-1] * (edges[1:] - 1))
+    layers = _spread(len(weights.by_distance), LAYERS)
+    shown = Plane("distance + 1 (tokens)", base=10, trained=[train], log_y=True)
+    with plane.panels(len(layers), LAYERS, WIDTH, 1.7, sharey=True) as (figure, panels):
+        for axes, layer in zip(panels, layers, strict=True):
+            sums = np.add.reduceat(weights.by_distance[layer], edges[:-1] - 1, axis=1)
+            lines = _lines(middles, np.maximum(sums / np.diff(edges), 1e-6))
+            fill(axes, lines, shown, plane.limits(lines, shown))
+            axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
+            plane.number_plainly(axes.xaxis)
+            axes.set_title(f"layer {layer + 1}")
+        panels[0].set_ylabel("mean weight")
+        _legend(figure, panels)
+    return AtlasFigure(
+        "attention",
+        f"The trained model's mean weight of a key against its distance, at {longest} tokens of "
+        "the text that is evaluated: of the last eighth of the queries. Dotted: all weights equal. "
+        f"{BEYOND}",
+        figure,
+    )
+
+
+def _entropy(weights: Weights, train: int) -> AtlasFigure:
+    lengths = np.array(list(weights.entropy))
+    layers = _spread(len(weights.by_distance), LAYERS)
+    ticks = plane.doublings(lengths[0], lengths[0], lengths[-1])
+    shown = Plane("length (tokens)", ticks=ticks, trained=[train], markers=True)
+    with plane.panels(len(layers), LAYERS, WIDTH, 1.7, sharey=True) as (figure, panels):
+        for axes, layer in zip(panels, layers, strict=True):
+            values = np.stack([of_layers[layer] for of_layers in weights.entropy.values()], 1)
+            fill(axes, _lines(lengths, values), shown, (0, 1.05 * np.log(lengths[-1])))
+            axes.plot(lengths, np.log(lengths), color="#808080", linestyle=":", label="uniform")
+            axes.set_title(f"layer {layer + 1}")
+        panels[0].set_ylabel("entropy (nats)")
+        _legend(figure, panels)
+    return AtlasFigure(
+        "entropy",
+        "The entropy of the trained model's weights against the length, of the last eighth of the "
+        f"queries. Dotted: all weights equal. {BEYOND}",
+        figure,
+    )
+
+
+# Overview: what a dozen encodings add to the logits, against distance and as maps
+
+
+DOZEN = "learned sinusoidal rope pi yarn rerope xpos alibi kerple_log sandwich fire t5".split()
+COLUMNS = 4
+HEAD = 1
+"""The head of the maps, counted from 0, where the model has so many."""
+
+
+def overviews(every: Sequence[Measured]) -> Iterator[AtlasFigure]:
+    """The figures of at most twelve encodings that change the logits, those of DOZEN first; none
+    for a single one, whose own figures show as much.
+    """
+    named = {measured.layer.name: measured for measured in every if measured.same.acts}
+    first = [named.pop(name) for name in DOZEN if name in named]
+    shown = [*first, *named.values()][: len(DOZEN)]
+    if len(every) > 1 and shown:
+        yield _distances(shown)
+        yield _maps(shown)
+
+
+def _distances(shown: Sequence[Measured]) -> AtlasFigure:
+    count = len(shown)
+    with plane.panels(count, COLUMNS, WIDTH, 1.35, 0.2) as (figure, panels):
+        for i, (axes, measured) in enumerate(zip(panels, shown, strict=True)):
+            lines, layer = _effect(measured), measured.layer
+            _draw(axes, lines, layer, "", "")
+            axes.set_xticks([0, layer.train_length, layer.longest])
+            axes.locator_params(axis="y", nbins=4)
+            axes.tick_params(labelbottom=i + COLUMNS >= count)
+            alike = ", all heads" if len(lines) == 1 < layer.dims.heads else ""
+            plane.name_panel(axes, layer.name + alike, WIDTH / COLUMNS)
+        _legend(figure, panels)
+        figure.supxlabel("distance of the key from its query (tokens)")
+        figure.supylabel("added to the logit")
+    values = "trained" if any(one.layer.trained for one in shown) else "at their initial values"
+    return AtlasFigure(
+        "distances",
+        "What encodings add to the logit of a query and a key, against their distance, where "
+        f"every token has the same content. Learned parameters are {values}. Bands, where the "
+        f"logit depends on more than the distance: from the lowest pair to the highest. {BEYOND}",
+        figure,
+    )
+
+
+def _maps(shown: Sequence[Measured]) -> AtlasFigure:
+    with plane.panels(len(shown), COLUMNS, WIDTH, 1.5, 0.1) as (figure, panels):
+        for i, (axes, measured) in enumerate(zip(panels, shown, strict=True)):
+            head = min(HEAD, measured.layer.dims.heads - 1)
+            _draw_map(figure, axes, measured.same.effect[head], measured.layer, not i % COLUMNS)
+            axes.tick_params(labelbottom=False)
+            plane.name_panel(axes, measured.layer.name, WIDTH / COLUMNS)
+        figure.supxlabel(KEY)
+        figure.supylabel(QUERY)
+    return AtlasFigure(
+        "maps",
+        "The same of each query and key, in the second head. Dashed: the training length. Grey: "
+        "positions that the encoding does not serve.",
+        figure,
+    )

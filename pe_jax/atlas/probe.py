@@ -1,15 +1,15 @@
-"""Attention evaluated with the encodings of a subject and without them.
+"""Attention with the encodings of a layer and without them, for each pair and against distance.
 
 What an encoding does is measured, not read from its class: the logits and weights of every pair of
 tokens are computed by the functions of dense attention, for fixed queries and keys.
 
-Content, of which there are two kinds. Constant: every token has the same vector, whose components
-are +1 and -1, as its input, its query and its key. Each logit is then sqrt(K) without an encoding,
-all weights of a query are equal, and whatever differs between pairs comes from positions. Random:
+There are two kinds of content. Constant: every token has the same vector, whose components are +1
+and -1, as its input, its query and its key. Each logit is then sqrt(K) without an encoding, all
+weights of a query are equal, and whatever differs between pairs comes from positions. Random:
 inputs, queries and keys are normal and independent. What `embed` adds to the input is added to
 queries and keys, head by head, as if their projections were the identity.
 
-Axes: T tokens, H heads, K head size, D model size, C contents.
+Axes: T tokens, H heads, K head size, D model size, C contents, P pairs of components.
 """
 
 from __future__ import annotations
@@ -22,20 +22,24 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int, Num
 
-from pe_jax.atlas.subject import Subject
+from pe_jax.atlas.layer import Layer
 from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.dense import gated, masked_logits, prepare
 from pe_jax.attention.relative import relative_terms
 from pe_jax.attention.rows import Rows, visible
 from pe_jax.encoding import Encoding, Params, overrides
+from pe_jax.encodings.rotary import Rotary
 
 SMALL = 1e-4
 """Logits of the order of 1 to 10 that differ by less are equal: they are sums in float32."""
 
 LEAST = 1e-30
 """Factors of weights that are smaller, 0 among them, are shown as this one."""
+
+SHARE = 0.9
+"""The share of a query's attention that its effective window holds."""
 
 LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
 """The quantities that `Probed.effect` may be."""
@@ -88,9 +92,9 @@ class Probed:
         return self.on_logits or self.on_weights
 
 
-def contents(subject: Subject, length: int) -> tuple[Content, Content, Content]:
+def contents(layer: Layer, length: int) -> tuple[Content, Content, Content]:
     """Constant content; random content; the same random content but for the token `changed`."""
-    (D, H, K), rng = subject.dims[:3], np.random.default_rng(0)
+    (D, H, K), rng = layer.dims[:3], np.random.default_rng(0)
     signs = rng.choice([-1.0, 1.0], D).astype(np.float32)
     heads = np.resize(signs, (H, K))
     same = Content(*(np.broadcast_to(a, (length, *a.shape)) for a in (signs, heads, heads)))
@@ -108,20 +112,18 @@ def changed(length: int) -> int:
 
 
 def positions(
-    subject: Subject, length: int, seed: int = 0, train: bool = False
+    layer: Layer, length: int, seed: int = 0, train: bool = False
 ) -> Num[np.ndarray, "T"]:
     """The positions of a sequence, after every `positions` hook; tokens are random."""
-    vocab, rng = subject.dims.vocab, np.random.default_rng(0)
+    vocab, rng = layer.dims.vocab, np.random.default_rng(0)
     tokens = jnp.asarray(rng.integers(0, min(vocab, 13), length), jnp.int32)  # addition has 13
     places = jnp.arange(length, dtype=jnp.int32)
-    moved = fold_positions(
-        subject.encodings, tokens[None], places, jax.random.key(seed), train=train
-    )
+    moved = fold_positions(layer.encodings, tokens[None], places, jax.random.key(seed), train=train)
     return np.asarray(moved.reshape(length))
 
 
 def probe(
-    subject: Subject,
+    layer: Layer,
     length: int,
     given: Sequence[Content],
     params: tuple[Params, ...],
@@ -130,12 +132,12 @@ def probe(
     """What each content of a text of `length` tokens shows, with these parameters. `places`: of a
     longer text the tokens at these places alone, whose positions no encoding moves.
     """
-    made = tuple(e.at(length) for e in subject.encodings)
+    made = tuple(e.at(length) for e in layer.encodings)
     stacked = Content(*(np.stack(parts) for parts in zip(*given, strict=True)))
-    pos = jnp.asarray(positions(subject, length) if places is None else places)
-    plain = (Encoding(subject.dims),)
-    logits, weights = map(np.asarray, _attention(made, params, stacked, pos))
-    bare, even = map(np.asarray, _attention(plain, ({},), stacked, pos))
+    pos = jnp.asarray(positions(layer, length) if places is None else places)
+    plain = (Encoding(layer.dims),)
+    logits, weights = map(np.asarray, attention(made, params, stacked, pos))
+    bare, even = map(np.asarray, attention(plain, ({},), stacked, pos))
     hidden = np.isneginf(logits) | np.isneginf(bare)
     with np.errstate(invalid="ignore"):
         added = np.where(hidden, np.nan, logits - bare)
@@ -144,7 +146,7 @@ def probe(
 
 
 @functools.partial(jax.jit, static_argnames="encodings")
-def _attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], content: Content, pos):
+def attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], content: Content, pos):
     """(logits, weights after gates) of each content, [C, H, T, T]. -inf: the key is hidden."""
     moving = any(overrides(e, "positions") for e in encodings)
     pe = Bound(params, encodings, contiguous=not moving, causal=encodings[0].dims.causal)
@@ -169,29 +171,125 @@ def embedded(
     params: tuple[Params, ...],
     x: Float[Array, "T D"],
     pos: Num[Array, "T"],
-    tokens: Int[Array, "T"] | None = None,
 ) -> Float[Array, "T D"]:
     """x after every `embed` hook."""
-    tokens = jnp.zeros(len(x), jnp.int32) if tokens is None else tokens
+    tokens = jnp.zeros(len(x), jnp.int32)
     for e, own in zip(encodings, params, strict=True):
         if overrides(e, "embed"):
             x = e.embed(own, x, tokens, pos)
     return x
 
 
-def vectors(subject: Subject, length: int) -> Float[np.ndarray, "T D"] | None:
+def vectors(layer: Layer, length: int) -> Float[np.ndarray, "T D"] | None:
     """What `embed` adds to each token of constant content: the vectors of the positions, each
     component times +1 or -1. None where no member overrides the hook, or where it adds nothing.
     """
-    if not any(overrides(e, "embed") for e in subject.encodings):
+    if not any(overrides(e, "embed") for e in layer.encodings):
         return None
-    x = jnp.asarray(contents(subject, length)[0].x)
-    made = tuple(e.at(length) for e in subject.encodings)
+    x = jnp.asarray(contents(layer, length)[0].x)
+    made = tuple(e.at(length) for e in layer.encodings)
     moved = jax.jit(functools.partial(embedded, made))
-    out = np.asarray(moved(subject.params, x, jnp.asarray(positions(subject, length))) - x)
+    out = np.asarray(moved(layer.params, x, jnp.asarray(positions(layer, length))) - x)
     return out if _largest(out) > 0 else None
 
 
 def _largest(array: np.ndarray) -> float:
     """The largest finite absolute value; 0 without any."""
     return float(np.max(np.abs(array), initial=0, where=np.isfinite(array)))
+
+
+# Numbers against the distance of a key from its query
+
+
+class Means(NamedTuple):
+    """A quantity of pairs against their distance, 0 .. T - 1, later keys left out."""
+
+    mean: Float[np.ndarray, "H T"]
+    """Over all pairs of that distance that are seen; NaN where there is none."""
+    low: Float[np.ndarray, "H T"]
+    high: Float[np.ndarray, "H T"]
+
+    @property
+    def of_distance(self) -> bool:
+        """Whether pairs of one distance have one value."""
+        scale = max(1.0, float(np.nanmax(np.abs(self.mean), initial=0)))
+        return bool(np.nanmax(self.high - self.low, initial=0) < 1e-3 * scale)
+
+
+def means(pairs: Float[np.ndarray, "H T T"]) -> Means:
+    """The mean, lowest and highest value of the pairs of each distance."""
+    H, T, _ = pairs.shape
+    out = np.full((3, H, T), np.nan)
+    for distance in range(T):
+        values = np.diagonal(pairs, -distance, axis1=1, axis2=2)
+        for head, row in enumerate(values):
+            finite = row[np.isfinite(row)]
+            if finite.size:
+                out[:, head, distance] = finite.mean(), finite.min(), finite.max()
+    return Means(*out)
+
+
+def decaying(mean: Float[np.ndarray, "H T"]) -> Bool[np.ndarray, "H"]:
+    """Which heads have a value that falls with the distance, and nowhere rises."""
+    rows = [row[np.isfinite(row)] for row in mean]
+    slack = [1e-5 * max(1.0, float(np.abs(row).max(initial=0))) for row in rows]
+    return np.array(
+        [
+            bool(len(row) > 1 and (np.diff(row) <= s).all() and row[0] - row[-1] > 10 * s)
+            for row, s in zip(rows, slack, strict=True)
+        ]
+    )
+
+
+def window(weights: Float[np.ndarray, "H T T"]) -> Int[np.ndarray, "H T"]:
+    """The effective window of each query: the fewest keys, counted from its own outwards, that hold
+    SHARE of the absolute weights it gives.
+    """
+    w = np.abs(np.nan_to_num(weights))
+    out = np.zeros(w.shape[:2], int)
+    for query in range(w.shape[1]):
+        apart = np.abs(np.arange(w.shape[2]) - query)
+        total = np.cumsum([np.bincount(apart, row) for row in w[:, query]], axis=1)
+        out[:, query] = 1 + (total < SHARE * total[:, -1:] - 1e-6).sum(axis=1)
+    return out
+
+
+def nearness(weights: Float[np.ndarray, "H T T"]) -> Float[np.ndarray, "H T"]:
+    """The share of the last query's absolute weights that lies within each distance."""
+    w = np.abs(np.nan_to_num(weights[:, -1, ::-1]))
+    total = np.cumsum(w, axis=1)
+    return total / np.maximum(total[:, -1:], 1e-30)
+
+
+def rotations(layer: Layer, length: int) -> Float[np.ndarray, "P"] | None:
+    """The angle by which each pair of components is turned from one position to the next, in
+    radians, evaluated at sequences of `length` tokens. None without a member that turns every
+    vector at a constant speed in pairs of components, whatever the tokens hold, and does nothing
+    else to the logits.
+    """
+    for e, params in zip(layer.encodings, layer.params, strict=True):
+        if isinstance(e, Rotary) and not (overrides(e, "far") or overrides(e, "locate")):
+            made = e.at(length)
+            once, twice = _turned(made, params, 1), _turned(made, params, 2)
+            if once is None or twice is None or len(once) != len(twice):
+                return None
+            even = np.allclose(np.cos(2 * once), np.cos(twice), atol=1e-3)
+            return once if even and once.size else None
+    return None
+
+
+def _turned(e: Encoding, params: Params, position: int) -> Float[np.ndarray, "P"] | None:
+    """The angles by which unit vectors are turned at a position, one for each pair of components
+    that is turned; None where a vector does not stay in the plane of two components.
+    """
+    K, H = e.dims.head, e.dims.heads
+    unit = jnp.broadcast_to(jnp.eye(K)[:, None], (K, H, K))
+    places = jnp.full(K, position, jnp.int32)
+    after = np.asarray(e.qk(params, unit, unit, places, places)[0])[:, 0]
+    if after.shape[-1] != K:
+        return None
+    beside = np.abs(after - np.diag(np.diag(after)))
+    if ((beside > 1e-9).sum(axis=1) > 1).any():
+        return None
+    angle = np.arctan2(beside.max(axis=1), np.diag(after))
+    return angle[(angle > 0) & (beside.argmax(axis=1) > np.arange(K))]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
-    from pe_jax.atlas.subject import Subject
+    from pe_jax.atlas.layer import Layer
 
 OPTIONS = cli.Options()
 _ENCODINGS = OPTIONS.string(
@@ -36,7 +36,7 @@ def main() -> int:
     if not _OUT.value:
         return cli.fail("--out=DIR is required: the folder to write")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what is computed is small
-    from pe_jax.atlas.write import write
+    from pe_jax.atlas.page import write
     from pe_jax.commands import console
     from pe_jax.errors import Refused
     from pe_jax.runs.progress import Bar
@@ -44,9 +44,9 @@ def main() -> int:
     try:
         out = console.folder(_OUT.value)
         assert out is not None  # it is not empty
-        subjects = list(_subjects())  # all, so that mistakes are found before the first figure
-        with Bar("atlas", len(subjects)) as view:
-            written = write(subjects, out, cli.command_line(), view.update)
+        layers = list(_layers())  # all, so that mistakes are found before the first figure
+        with Bar("atlas", len(layers)) as view:
+            written = write(layers, out, cli.command_line(), view.update)
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     for path in written:
@@ -54,9 +54,9 @@ def main() -> int:
     return 0
 
 
-def _subjects() -> Iterator[Subject]:
+def _layers() -> Iterator[Layer]:
     """The trained models of --workdir, then the encodings of --encodings."""
-    from pe_jax.atlas.subject import Subject
+    from pe_jax.atlas.layer import Layer
     from pe_jax.commands import console
     from pe_jax.encodings import ENCODINGS
     from pe_jax.runs.trained import Trained
@@ -66,9 +66,9 @@ def _subjects() -> Iterator[Subject]:
         for folder in console.finished(Path(_WORKDIR.value)):
             if not (folder / "result.json").exists():
                 raise ValueError(f"{folder} has no result.json: the run has not finished yet")
-            yield Subject.of_model(Trained.of(folder))
+            yield Layer.of_model(Trained.of(folder))
     if _ENCODINGS.value is not None or _WORKDIR.value is None:
         specs = [*ENCODINGS] if _ENCODINGS.value is None else parse_list(_ENCODINGS.value)
         if not specs:
             raise ValueError("--encodings names none: give specs with commas between them")
-        yield from map(Subject.of, specs)
+        yield from map(Layer.of, specs)

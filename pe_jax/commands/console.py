@@ -159,7 +159,7 @@ def natures(run: Any) -> Iterator[str]:
     """A line on each encoding of the user's own: the positions that it reads, and parameters that
     get no gradient.
     """
-    from pe_jax.atlas.facts import kind
+    from pe_jax.atlas.properties import kind
     from pe_jax.model.probe import without_gradient
     from pe_jax.runs.config import members_of
     from pe_jax.specs.parse import parse

@@ -91,6 +91,8 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
         for x, y in line.broken:
             axes.plot(x, y, marker="X", markersize=5, color=colour, markeredgecolor="white")
     axes.set(xlim=axes.get_xlim(), ylim=ends)
+    if plane.log_y:
+        number_plainly(axes.yaxis)
     for line in lines:
         colour = line.look.colour
         axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
@@ -111,14 +113,15 @@ def _set_scales(axes: Axes, plane: Plane) -> None:
         axes.set_xticks([], minor=True)
     if plane.log_y:
         axes.set_yscale("log")
-        number_plainly(axes.yaxis)
 
 
 def number_plainly(axis: Axis) -> None:
-    """Round numbers without powers as the ticks of a logarithmic axis of about one decade."""
+    """Numbers without powers as the ticks of a logarithmic axis, round ones within one decade."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-    axis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
+    low, high = axis.get_view_interval()
+    if high < 20 * low:
+        axis.set_major_locator(MaxNLocator(10, steps=[1, 2, 5, 10]))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_locator(NullLocator())
 
@@ -156,8 +159,9 @@ def panels(
         for axes in every[count:]:
             axes.remove()
         yield figure, every[:count]
-        for i, axes in enumerate(every[:count]):
-            axes.tick_params(labelbottom=not sharex or i + columns >= count)
+        if sharex:
+            for axes in every[max(0, count - columns) : count]:
+                axes.tick_params(labelbottom=True)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # else each format is laid out anew
         for axes in every[:count]:

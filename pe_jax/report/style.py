@@ -48,7 +48,7 @@ PANELS: dict[Any, Any] = {
     "axes.labelsize": 7,
     "axes.titlesize": 7,
     "axes.titlepad": 3,
-    "figure.labelsize": 8,
+    "figure.labelsize": 7,
     "figure.titlesize": 7,
     "xtick.labelsize": 6,
     "ytick.labelsize": 6,

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from commands import Lab, run_of, the_run
-from test_atlas_facts import MINE
+from test_properties import MINE
 
-from pe_jax.atlas import watch
+from pe_jax.atlas import weights
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 
@@ -36,13 +36,13 @@ def start(lab, *arguments):
 
 
 @pytest.mark.slow
-def test_an_atlas_of_specs_of_a_file_and_of_a_run(lab, workdir, tmp_path):
+def test_specs_a_users_file_and_a_run(lab, workdir, tmp_path):
     mine, out = f"{lab.folder / 'mine.py'}:Mine", tmp_path / "out"
     done = start(lab, f"--encodings=alibi,{mine}", f"--workdir={workdir}", f"--out={out}")
     assert done.code == 0, done.err
     assert done.out.splitlines() == [str(path) for path in sorted(out.iterdir()) if path.is_file()]
     figures = {path.name for path in (out / "figures").iterdir()}
-    want = {"alibi.logits", "mine_py_Mine.distance", "t5+rope.sentence", "t5+rope.classes"}
+    want = {"alibi.logits", "mine_py_Mine.distance", "t5+rope.entropy", "t5+rope.rotary"}
     assert {f"{name}.{kind}" for name in want for kind in ("png", "pdf")} <= figures
     page = (out / "atlas.html").read_text()
     assert not re.search(r'(src|href)="(?!#|data:)', page)
@@ -63,13 +63,13 @@ def test_an_atlas_of_specs_of_a_file_and_of_a_run(lab, workdir, tmp_path):
         (["--workdir=nowhere"], "no finished run in 'nowhere'"),
     ],
 )
-def test_a_mistake_is_told_in_one_line_and_nothing_is_written(lab, tmp_path, arguments, words):
+def test_mistakes_are_refused_in_one_line(lab, tmp_path, arguments, words):
     done = start(lab, *arguments, f"--out={tmp_path / 'out'}")
     assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1, done.err
     assert words in done.err and not (tmp_path / "out").exists()
 
 
-def test_a_run_that_has_not_finished_is_told(lab, workdir, tmp_path):
+def test_unfinished_run_is_refused(lab, workdir, tmp_path):
     folder = tmp_path / "unfinished"
     folder.mkdir()
     (folder / "config.json").write_bytes((the_run(workdir) / "config.json").read_bytes())
@@ -77,39 +77,33 @@ def test_a_run_that_has_not_finished_is_told(lab, workdir, tmp_path):
     assert done.code == 2 and "has not finished yet" in done.err
 
 
-def test_the_attention_of_a_trained_model(workdir, monkeypatch):
-    monkeypatch.setattr(watch, "SEQUENCES", 2)
-    model = Trained.of(workdir)
-    found, length = watch.watch(model), run_of().train.length
+def test_weights_of_a_trained_model(workdir, monkeypatch):
+    monkeypatch.setattr(weights, "SEQUENCES", 2)
+    found, length = weights.of_model(Trained.of(workdir)), run_of().train.length
     assert len(found.by_distance) == 1 and found.by_distance[0].shape == (2, 4 * length)
     np.testing.assert_allclose(found.by_distance[0].sum(1), 1.0, rtol=1e-5)
     assert list(found.entropy) == [length, 2 * length, 4 * length]
     for n, (layer,) in found.entropy.items():
         assert (layer > 0).all() and (layer <= np.log(n)).all()
-    (sentence,) = found.maps
-    assert sentence.shape == (2, len(found.sentence), len(found.sentence))
-    np.testing.assert_allclose(sentence.sum(-1), 1.0, rtol=1e-5)
-    assert not np.triu(sentence[0], 1).any()
 
 
-def test_samples_are_watched_whole_at_the_lengths_that_their_task_has(workdir):
+def test_samples_have_the_lengths_of_their_task(workdir):
     for task, length, lengths in (
         ({"name": "reverse_string"}, 5, (5, 10, 20)),
         ({"name": "indirect_indexing", "letters": 12}, 8, (8,)),
     ):
         evaluated = {"lengths": (length,)}
         run = Run.of({"pe": "nope", "task": task, "train": {"length": length}, "eval": evaluated})
-        samples, sentence = watch._read(dataclasses.replace(Trained.of(workdir), run=run))
+        samples = weights.sequences(dataclasses.replace(Trained.of(workdir), run=run))
         assert list(samples) == [int(run.task.size(n)) for n in lengths]
-        assert all(drawn.shape == (watch.SEQUENCES, size) for size, drawn in samples.items())
-        assert len(sentence) == min(watch.SENTENCE, max(samples))
+        assert all(drawn.shape == (weights.SEQUENCES, size) for size, drawn in samples.items())
 
 
-def test_the_weights_that_are_watched_are_those_of_the_layer(workdir):
+def test_weights_equal_those_of_the_matrices(workdir):
     """Recomputed by hand from the layer's matrices, for a model of one layer."""
     model = Trained.of(workdir)
     tokens = model.encode("the weights of a layer")[: run_of().train.length]
-    (weights,) = watch.attention(model, tokens)
+    (found,) = weights.attention(model, tokens)
     params, K = model.params, 8
     x = np.asarray(params["embedding"])[tokens]
     block = params["blocks"][0]
@@ -130,4 +124,4 @@ def test_the_weights_that_are_watched_are_those_of_the_layer(workdir):
     bias = np.asarray(t5.relative_bias(params["shared"][0], jnp.arange(len(x))))
     logits = np.where(j <= i, logits + bias[:, np.maximum(i - j, 0)], -np.inf)
     want = np.exp(logits - logits.max(-1, keepdims=True))
-    np.testing.assert_allclose(weights, want / want.sum(-1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(found, want / want.sum(-1, keepdims=True), atol=1e-5)

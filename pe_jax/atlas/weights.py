@@ -1,0 +1,159 @@
+"""The attention weights of a trained model on its own text, or on samples of its task.
+
+The model is run as it is. Behind its own encodings each layer gets one more, which changes nothing
+and hands over the logits.
+
+Axes: W sequences, T tokens, H heads, Q some of the queries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Float, Int
+
+from pe_jax.attention.bound import Bound
+from pe_jax.encoding import Encoding, seen
+from pe_jax.model.config import LmConfig
+from pe_jax.record import Begun
+from pe_jax.runs.trained import Trained
+from pe_jax.specs.parse import active
+from pe_jax.storage import records
+from pe_jax.training.step import structure
+
+SEQUENCES = 16
+"""Sequences of each length, from different places of the text."""
+MOST = 1024
+"""Tokens of the longest sequence, unless the training length is longer."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Watch(Encoding):
+    """Hands the logits of its layer to `report`."""
+
+    whole_rows: ClassVar[bool] = True
+    report: Callable[[Any], None] = print
+
+    def logits(self, params, logits, q, k, q_pos, k_pos):
+        jax.debug.callback(self.report, logits)
+        return logits
+
+
+class Weights(NamedTuple):
+    """The attention weights of a model, by layer, of the last eighth of the queries."""
+
+    by_distance: list[Float[np.ndarray, "H T"]]
+    """The mean weight that a head gives to the key at each distance, in the longest sequences. Rows
+    sum to 1 where the softmax is kept.
+    """
+    entropy: dict[int, list[Float[np.ndarray, "H"]]]
+    """By length, the mean entropy of the weights, in nats."""
+
+
+def of_model(model: Trained) -> Weights:
+    """The weights of a model at its training length, at twice and at four times this, as far as
+    its encodings serve these lengths. ValueError or Refused if its text is not there.
+    """
+    entropy, by_distance = {}, []
+    for n, texts in sequences(model).items():
+        last = max(1, n // 8)  # the whole rows of all sequences would be gigabytes
+        rows = [[w[:, -last:].copy() for w in attention(model, text)] for text in texts]
+        layers = [np.stack(of_layer) for of_layer in zip(*rows, strict=True)]
+        entropy[n] = [-(w * np.log(np.maximum(w, 1e-30))).sum(-1).mean((0, 2)) for w in layers]
+        by_distance = [_by_distance(w) for w in layers]
+    return Weights(by_distance, entropy)
+
+
+def _by_distance(weights: Float[np.ndarray, "W H Q T"]) -> Float[np.ndarray, "H T"]:
+    _, H, Q, T = weights.shape
+    rows, distance = weights.mean(0), np.abs(np.arange(T) - np.arange(T - Q, T)[:, None])
+    within = [np.bincount(distance[q], row[q], T) for row in rows for q in range(Q)]
+    return np.reshape(within, (H, -1, T)).mean(1)
+
+
+def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.ndarray, "H T T"]]:
+    """The weights of every query of one sequence, in each layer, before gates."""
+    made = tuple(e.at(len(tokens)) for e in model.run.encodings)
+    dense = dataclasses.replace(model.run.lm, attention="dense")
+    logits, weights = _programs(dense, model.run.encodings, made)
+    found = logits(model.params, np.asarray(tokens, np.int32)[None])
+    return [np.asarray(weights(model.params, layer, s)) for layer, s in enumerate(found)]
+
+
+@functools.lru_cache(maxsize=4)  # the sequences of a length share their programs
+def _programs(
+    config: LmConfig, encodings: tuple[Encoding, ...], made: tuple[Encoding, ...]
+) -> tuple[Callable, Callable]:
+    """logits(params, tokens [1, T]) of each layer, and weights(params, layer, its logits)."""
+    graphdef, _ = structure(config, encodings)
+    found: dict[int, np.ndarray] = {}
+    watching = tuple(
+        _Watch(
+            made[0].dims,
+            report=lambda logits, layer=layer: found.update({layer: np.array(logits)}),
+            layers=f"{layer}:{layer + 1}",
+        )
+        for layer in range(config.layers)
+    )
+
+    @jax.jit
+    def run(params, tokens):
+        lm = nnx.merge(graphdef, params, copy=True)
+        return lm(tokens, encodings=made + watching, key=jax.random.key(0))[0]
+
+    def logits(params, tokens):
+        run(params, tokens).block_until_ready()
+        jax.effects_barrier()
+        return [found[layer] for layer in range(config.layers)]
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def weights(params, layer, s):
+        lm = nnx.merge(graphdef, params, copy=True)
+        acting = [i for i, e in enumerate(made) if active(e, layer)]
+        own = tuple(lm.params_of(i, layer) for i in acting)
+        pe = Bound(own, tuple(made[i] for i in acting), causal=made[0].dims.causal)
+        return jnp.where(seen(s), pe.normalize(s), 0.0)
+
+    return logits, weights
+
+
+def sequences(model: Trained) -> dict[int, Int[np.ndarray, "W T"]]:
+    """Sequences by their length: of one, two and four training lengths of the text that is
+    evaluated, or samples of the task of those lengths that it has; of fewer tokens where there is
+    less text, or where the encodings serve fewer.
+    """
+    run, length = model.run, model.run.train.length
+    lengths = length, 2 * length, 4 * length
+    limits = [n for e in run.encodings if (n := e.limit()) is not None]
+    most = min([max(MOST, run.encodings[0].dims.train_len), *limits])
+    if not run.task.reads_text:
+        keys = jax.random.split(jax.random.key(0), SEQUENCES)
+        samples = {}
+        for n in filter(run.task.has, lengths):
+            drawn = jax.vmap(lambda key, n=n: run.task.sample(key, jnp.int32(n), n).tokens)(keys)
+            samples[int(run.task.size(n))] = np.asarray(drawn)
+        served = {n: drawn for n, drawn in samples.items() if n <= most}
+        return served or {most: samples[min(samples)][:, :most]}
+    begun = records.read(Begun, model.folder / "config.json")
+    assert begun is not None  # the model was restored from this folder
+    tokens = run.load_scored(model.tokenizer, begun.corpus.hash).scored
+    documents = sorted(tokens.splits[run.eval.split], key=len, reverse=True)
+    most = min(4 * length, most)
+    long = [d for d in documents if len(d) >= most] or documents[:1]
+    size = min(most, len(long[-1]))
+    rng, cuts = np.random.default_rng(0), []
+    for i in range(SEQUENCES):
+        document = long[i % len(long)]
+        start = int(rng.integers(0, len(document) - size + 1))
+        cuts.append(document[start : start + size])
+    windows = np.stack(cuts).astype(np.int32)
+    if (bos := model.tokenizer.bos) is not None:
+        windows[:, 0] = bos
+    return {n: windows[:, :n] for n in lengths if n <= size} or {size: windows}
