@@ -410,6 +410,7 @@ class Stage(enum.Enum):
 
     QUEUED = "queued"
     RUNNING = "running"
+    TRAINED = "trained"  # without an evaluation: at a learning rate that is tried
     STOPPED = "stopped"
     FAILED = "failed"
     DONE = "done"

@@ -92,7 +92,7 @@ def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):
     for started in [
         *(lab.start(name, config, "--help") for name in COMMANDS),
         lab.start("status", f"--workdir={workdir}"),
-        lab.start("sweep", "--status", f"--workdir={workdir}"),
+        lab.start("status", f"--workdir={workdir}"),
         lab.start("report", f"--workdir={workdir}", f"--out={tmp_path / 'out'}"),
         lab.start("compare", str(workdir), str(workdir)),
         lab.start("compare", str(workdir), "--baseline=rope"),

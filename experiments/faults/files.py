@@ -4,6 +4,7 @@ every way, each on a copy, and the same command is repeated.
 
 from __future__ import annotations
 
+import logging
 import random
 import shutil
 import signal
@@ -17,7 +18,6 @@ from experiments.faults.toy import Tally, Toy, findings, of_result
 from pe_jax.errors import Refused
 from pe_jax.report import study
 from pe_jax.runs.execute import execute
-from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
 from pe_jax.storage.jsonl import read_lines
 
@@ -43,14 +43,15 @@ FOLDERS = ("unfinished", "finished")
 """The damaged run: stopped halfway, or finished."""
 
 
-class Heard(Silent):
+class Heard(logging.Handler):
     """Keeps the messages of a run."""
 
     def __init__(self):
+        super().__init__()
         self.words: list[str] = []
 
-    def say(self, message: str) -> None:
-        self.words.append(message)
+    def emit(self, record: logging.LogRecord) -> None:
+        self.words.append(record.getMessage())
 
 
 def attacks(toy: Toy, every: int = 1, seed: int = 0) -> Iterator[Tally]:
@@ -93,18 +94,21 @@ def _halfway(toy: Toy, workdir: Path) -> None:
 
 def _again(run: Run, workdir: Path, whole: dict[str, Any]) -> tuple[str, str]:
     """(outcome, description) of loading the damaged results and repeating the same command."""
-    heard = Heard()
+    heard, logger = Heard(), logging.getLogger("pe_jax")
+    logger.addHandler(heard)
     try:
         try:
-            shown = {r.id: of_result(r) for r in study.load(workdir, warn=heard.say)}
+            shown = {r.id: of_result(r) for r in study.load(workdir, warn=heard.words.append)}
         except ValueError:  # no result is left
             shown = {}
-        execute(run, workdir, view=heard)
+        execute(run, workdir, verbose=False)
     except (Refused, OSError) as error:
         named = str(workdir) in str(error) and "\n" not in str(error)
         return "detected" if named else "lost", f"refused: {error}"
     except Exception as error:  # what a person would see as a traceback
         return "lost", f"{type(error).__name__}: {error}"
+    finally:
+        logger.removeHandler(heard)
     words, after = "; ".join(heard.words), findings(workdir)
     if {id: run["rows"] for id, run in after.items()} != {
         id: run["rows"] for id, run in whole.items()

@@ -12,6 +12,7 @@ at their initial values.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,14 +40,15 @@ def main() -> int:
     from pe_jax.atlas.page import write
     from pe_jax.commands import console
     from pe_jax.errors import Refused
-    from pe_jax.runs.progress import Bar
+    from pe_jax.runs.progress import Display
 
     try:
         out = console.folder(_OUT.value)
         assert out is not None  # it is not empty
         layers = list(_layers())  # all, so that mistakes are found before the first figure
-        with Bar("atlas", len(layers)) as view:
-            written = write(layers, out, cli.command_line(), view.update)
+        with Display() as display:
+            show = functools.partial(display.update, "atlas", total=len(layers))
+            written = write(layers, out, cli.command_line(), show)
     except (Refused, ValueError, TypeError, OSError) as error:
         return cli.fail(error)
     for path in written:

@@ -12,11 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Column, Table
 
 from pe_jax.commands import cli
 from pe_jax.report.words import count
-from pe_jax.runs import progress
 
 NAMED = 8  # runs that a sentence names
 NOTES = 3  # lines of notes below a table
@@ -26,23 +24,7 @@ if TYPE_CHECKING:
     from pe_jax.report.published import PublishedTable
     from pe_jax.report.selection import Selection
     from pe_jax.report.sheet import Sheet
-    from pe_jax.runs.folder import Folder
     from pe_jax.sweep.status import Standing
-
-
-class RunView(progress.RunBar):
-    """The progress of one run, below a table of its parameters."""
-
-    def __init__(self, run: Any, folder: Folder):
-        super().__init__(run.label, run.run.seeds, progress.evaluation_share(run), folder.metrics)
-        self.run = run
-
-    def begin(self) -> None:
-        if self.run.train.steps:
-            self.console.print(parameter_table(self.run))
-            for line in natures(self.run):
-                self.say(line)
-        super().begin()
 
 
 def stdout() -> Console:
@@ -134,7 +116,8 @@ def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[st
     """A sentence on the runs without a result, by their state, as in "1 of 3 runs not shown,
     failed: rope: out of memory."
     """
-    standings, shown = list(standings), {result.id for result in results}
+    standings = [run for run in standings if run.state != "trained"]  # at rates that were tried
+    shown = {result.id for result in results}
     absent: dict[str, list[str]] = {}
     for run in standings:
         if run.state != "finished" and run.id not in shown:
@@ -177,18 +160,3 @@ def natures(run: Any) -> Iterator[str]:
                 facts = [f"reads {words.get(reads, reads)} positions", *facts]
             if facts:
                 yield f"{member.name} {', '.join(facts)}"
-
-
-def parameter_table(run: Any) -> Table:
-    """The parameters of one seed: name, shape, number."""
-    from pe_jax.storage.checkpoints import flat
-    from pe_jax.training.step import structure
-
-    title, number = f"{run.label}: parameters of one seed", Column("number", justify="right")
-    table = Table("name", "shape", number, title=title, title_justify="left")
-    shapes = flat(structure(run.lm, run.encodings)[1])
-    for name, leaf in shapes.items():
-        table.add_row(name, " x ".join(map(str, leaf.shape)), f"{leaf.size:,}")
-    table.add_section()
-    table.add_row("total", "", f"{sum(leaf.size for leaf in shapes.values()):,}")
-    return table

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from pe_jax import record
 from pe_jax.commands.console import stdout
@@ -15,39 +14,53 @@ from pe_jax.report import labels
 from pe_jax.report.sheet import Printed, Sheet, terminal
 from pe_jax.report.words import count
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import Share, duration
+from pe_jax.runs.progress import duration
 from pe_jax.runs.run import Run
-from pe_jax.storage import jsonl, records
+from pe_jax.storage import records
 from pe_jax.sweep import engine
 
 
-def show(runs: list[Run], workdir: Path, jobs: int) -> None:
-    """Prints a row for each run, and how long those that have not finished will take in all."""
-    results = {
-        run.id: Folder.of(run.id, workdir).answer(run.run.seeds, run.asked()) for run in runs
-    }
-    left = {run.id: run for run in runs if not results[run.id]}
-    measured = _measured(workdir)
-    times = {
-        run.id: _time(run, Folder.of(run.id, workdir), *measured)
-        for run in runs
-        if measured and run.train.steps
-    }
-    for id, result in results.items():
-        if result and result.seconds:
-            times[id] = result.seconds.total
+def show(studies: Sequence[tuple[Run, ...]], workdir: Path, jobs: int) -> None:
+    """Prints a row for each run, and how long the unfinished ones will take in all. A study is a
+    run, or a run at each of several rates, of which one will be evaluated.
+    """
+    measured, times, finished = _measured(workdir), dict[str, float](), set[str]()
+    runs = [run for study in studies for run in study]
+    for study in studies:
+        for run in study:
+            folder = Folder.of(run.id, workdir)
+            rates = tuple(run.train.rate for run in study) if len(study) > 1 else ()
+            result = folder.answer(run.run.seeds, run.asked(rates))
+            if result or (rates and folder.is_trained(run.run.seeds, run.train.steps)):
+                finished.add(run.id)
+                if result and result.seconds:
+                    times[run.id] = result.seconds.total
+            elif measured and run.train.steps:
+                step, rest = measured
+                left = sum(
+                    run.train.steps - folder.last_step(group) * (group in folder.begun_groups)
+                    for group in folder.groups(run.run.seeds)
+                    for _ in group
+                )
+                times[run.id] = step * max(0, left) + rest * len(run.run.seeds) / len(study)
     names = labels.short(runs)
-    columns = ("run", "id", "seeds", "steps", "parameters", "about", "state")
     rows = []
     for run in runs:
-        size = f"{run.parameters().total:,}"
-        about = duration(times[run.id]) if run.id in times else "n/a"
-        state = "to do" if run.id in left else "finished"
-        row = (names[run.id], run.id, len(run.run.seeds), run.train.steps, size, about, state)
-        rows.append(tuple(Printed(str(cell)) for cell in row))
+        row = (
+            names[run.id],
+            run.id,
+            str(len(run.run.seeds)),
+            str(run.train.steps),
+            f"{run.parameters().total:,}",
+            duration(times[run.id]) if run.id in times else "n/a",
+            "finished" if run.id in finished else "to do",
+        )
+        rows.append(tuple(map(Printed, row)))
+    columns = ("run", "id", "seeds", "steps", "parameters", "about", "state")
     spare = ("id", "parameters", "seeds", "steps")
     out = stdout()
     out.print(*terminal([Sheet("", columns, (("", tuple(rows)),), spare=spare)]))
+    left = [run.id for run in runs if run.id not in finished]
     todo = f"{count(len(runs), 'run')}, {len(left)} to do"
     out.print(f"{todo}: {_total([times.get(id) for id in left], jobs, workdir)}" if left else todo)
 
@@ -62,27 +75,10 @@ def _measured(workdir: Path) -> tuple[float, float] | None:
         with contextlib.suppress(Refused):  # a damaged record
             result = records.read(record.Result, path)
             if result and result.seconds and result.train.ms_per_step and not result.diverged:
-                step = result.train.ms_per_step / 1e3
-                steps = result.train.steps * _trainings(result.seeds, result.rates)
-                rest = max(0.0, result.seconds.total - step * steps) / len(result.seeds)
-                found.append((step, rest))
+                step, seeds = result.train.ms_per_step / 1e3, len(result.seeds)
+                rest = result.seconds.total / seeds - step * result.train.steps
+                found.append((step, max(0.0, rest)))
     return (median(s for s, _ in found), median(r for _, r in found)) if found else None
-
-
-def _trainings(seeds: Sequence[int], rates: Sequence[Any]) -> int:
-    """How often a model is trained: for each seed, at each of the rates to choose from, if any."""
-    return len(seeds) * max(1, len(rates))
-
-
-def _time(run: Run, folder: Folder, step: float, rest: float) -> float:
-    """Seconds that are left of a run, by those of a step and of all else for one seed."""
-    trained, share, finished = 0.0, Share(run.run.seeds, 0.0), folder.result()
-    for line in jsonl.read_lines(folder.metrics):
-        if "loss" in line:
-            trained = share.add(line)
-    steps = run.train.steps * _trainings(run.run.seeds, run.train.rates) * (1 - trained)
-    more = {*run.run.seeds}.difference(finished.seeds if finished else ())
-    return step * steps + rest * len(more or run.run.seeds)
 
 
 def _total(seconds: list[float | None], jobs: int, workdir: Path) -> str:

@@ -14,6 +14,7 @@ it is not computed again. --out writes the tables, figures and the page of these
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,18 +45,14 @@ def main() -> int:
     from pe_jax.commands import console
     from pe_jax.record import divergence
     from pe_jax.runs.execute import evaluate_again
-    from pe_jax.runs.progress import RunBar
 
     out = console.folder(_OUT.value)
     folders, changes = console.finished(Path(_WORKDIR.value)), _changes()
     results = []
-    for i, folder in enumerate(folders, 1):
-        name = f"{folder.name} ({i} of {len(folders)})"
-        with RunBar(name, seeds=(0,), evaluation=1.0) as view:
-            view.begin()
-            results.append(evaluate_again(folder, changes, view=view))
-            if told := divergence(results[-1].diverged):
-                view.say(f"{folder.name}: {told}: no scores")
+    for folder in folders:
+        results.append(evaluate_again(folder, changes, verbose=True))
+        if words := divergence(results[-1].diverged):
+            print(f"{folder.name}: {words}: no scores", file=sys.stderr)
     if len(results) == 1:
         console.show(results[0])
     if len(results) > 1 or out:

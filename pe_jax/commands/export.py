@@ -59,7 +59,7 @@ def main() -> int:
             model = load(_MODEL.value)
             lm, trained = model.lm, model.length
         else:
-            model = Trained.of(_WORKDIR.value, _SEED.value, print)
+            model = Trained.of(_WORKDIR.value, _SEED.value)
             lm, trained = model.run.lm, model.run.train.length
         encodings, length = _made(model.members, trained)
         tokenizer = model.tokenizer.as_json()

@@ -98,8 +98,7 @@ def main() -> int:
     folder = Folder.of(run.id, _WORKDIR.value)
     if _BASELINE.value:  # a misspelt one is refused before the work
         answer.way_of(_BASELINE.value, run.eval.ways)
-    with console.RunView(run, folder) as view:
-        result = execute(run, _WORKDIR.value, cli.command_line(), view)
+    result = execute(run, _WORKDIR.value, cli.command_line())
     choices = answer.answer(result, run.encodings, _MARGIN.value, _BASELINE.value)
     console.publish([result], out, answer=answer.sheet(choices))
     print(folder.path / "result.json")

@@ -43,6 +43,7 @@ def main() -> int:
 
     from pe_jax.model.generate import Sampling
     from pe_jax.pretrained.load import load
+    from pe_jax.runs.progress import Display
     from pe_jax.runs.trained import Trained
 
     prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
@@ -50,7 +51,8 @@ def main() -> int:
     if _MODEL.value:
         model = load(_MODEL.value)
     else:
-        model = Trained.of(_WORKDIR.value, _MODEL_SEED.value, _say)
+        with Display():
+            model = Trained.of(_WORKDIR.value, _MODEL_SEED.value)
         if model.step < model.run.train.steps:
             _say(f"trained for {model.step} of {model.run.train.steps} steps")
     pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)

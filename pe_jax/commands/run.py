@@ -3,12 +3,13 @@
     pe-jax run --config=base.py:pe=randomized+rope --workdir=DIR
 
 Any field of the config is set by --config.SECTION.FIELD=VALUE, as in --config.train.steps=200;
-`pe-jax list fields` prints all.
+`pe-jax list fields` prints all. With several --config.train.rates it trains at each, and evaluates
+the best.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+import sys
 
 from pe_jax.commands import cli, config_file
 
@@ -17,6 +18,9 @@ _CONFIG = OPTIONS.string("config", None, "Config file, with :pe=SPEC; see base.p
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _COMMAND = OPTIONS.string(
     "command", None, "The command that reproduces the run, for its record; default: this one."
+)
+_TRAIN_ALONE = OPTIONS.boolean(
+    "train_alone", "Train, and evaluate nothing: a learning rate that is tried."
 )
 MISTAKES = ()  # what fails in a user's code is shown with its traceback
 
@@ -27,21 +31,25 @@ def main() -> int:
     try:
         config = config_file.read(_CONFIG.value).config.to_dict()
 
-        from pe_jax.runs.run import Run
+        from pe_jax.runs import rates
 
-        run = Run.of(config)
+        runs = rates.runs_of(config)
     except (ValueError, TypeError) as error:
         return cli.fail(error)
     from pe_jax.commands import console
-    from pe_jax.runs.execute import execute
+    from pe_jax.runs.execute import train_alone
     from pe_jax.runs.folder import Folder
 
-    workdir, folder = Path(_WORKDIR.value), Folder.of(run.id, _WORKDIR.value)
-    finished = folder.complete(run.run.seeds, run.asked()) is not None
-    with console.RunView(run, folder) as view:
-        result = execute(run, workdir, _COMMAND.value or cli.command_line(), view)
+    run, workdir, command = runs[0], _WORKDIR.value, _COMMAND.value or cli.command_line()
+    if _TRAIN_ALONE.value:
+        train_alone(run, workdir, command)
+        return 0
+    finished = Folder.of(run.id, workdir).complete(run.run.seeds, run.asked()) is not None
+    for line in console.natures(run) if run.train.steps and not finished else ():
+        print(line, file=sys.stderr)
+    result = rates.execute_best(runs, workdir, command)
     if finished:
-        view.say(f"{run.label} was finished already: it is not run again")
+        print(f"{run.label} was finished already: it is not run again", file=sys.stderr)
     console.show(result)
-    print(folder.path / "result.json")
+    print(Folder.of(result.id, workdir).path / "result.json")
     return 0

@@ -5,7 +5,6 @@ other.
     pe-jax sweep --config=FILE --workdir=DIR --shard=2/8
     pe-jax sweep --config=FILE --workdir=DIR --shard=slurm    # in an array
     pe-jax sweep --config=FILE --workdir=DIR --engine=ray [--address=auto]
-    pe-jax sweep --status --workdir=DIR
 
 FILE is a Python file that lists its runs by get_sweep():
 
@@ -38,11 +37,14 @@ from absl import flags
 from ml_collections import ConfigDict
 
 from pe_jax.commands import cli, config_file
+from pe_jax.errors import Refused
 
 if TYPE_CHECKING:
     from pe_jax.record import Result
     from pe_jax.runs.run import Run
-    from pe_jax.sweep.queue import Make
+    from pe_jax.sweep.queue import Item, Make
+
+    Study = tuple[dict[str, Any], tuple[Run, ...]]  # a config, and its run at each of its rates
 
 BASE = "pe_jax.configs.base"
 OPTIONS = cli.Options()
@@ -56,7 +58,6 @@ _JOBS = OPTIONS.integer(
 )
 _DRY_RUN = OPTIONS.boolean("dry_run", "List the runs, their parameters and time, and stop.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
-_STATUS = OPTIONS.boolean("status", "Show how the runs of --workdir stand, and stop.")
 _ALSO = OPTIONS.string("also", "", "Encodings to run besides, separated by commas.")
 _SHARD = OPTIONS.string(
     "shard",
@@ -70,79 +71,75 @@ _ADDRESS = OPTIONS.string(
     "",
     "Of a Ray cluster to join, as HOST:6379, or auto; default: Ray is started on this machine.",
 )
-_PRINT_COMMANDS = OPTIONS.boolean("print_commands", "Print a command for each run, and stop.")
 
 
 def main() -> int:
-    if _STATUS.value:
-        from pe_jax.commands import status
-
-        return status.show(_workdir())
     if _CONFIG.value is None:
         return cli.fail("--config=FILE is required: a file of runs, or base.py:pe=rope for one")
     environment = dict(os.environ)
     # This process only waits: the accelerator belongs to the runs.
     os.environ["JAX_PLATFORMS"] = "cpu"
     configs = _configs(config_file.read(_CONFIG.value))
-    from pe_jax.runs.run import Run
+    from pe_jax.runs import rates
     from pe_jax.sweep import queue
 
     make = queue.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
     shard = queue.parse_shard(_SHARD.value, environment)
-    runs = _by_id([Run.of(config) for config in configs])
-    if not runs:
+    every = _distinct([(config, rates.runs_of(config)) for config in configs])
+    if not every:
         raise ValueError("get_sweep() of --config lists no run")
-    own = {id: runs[id] for id in shard.own(list(runs))}
-    if _PRINT_COMMANDS.value:
-        command = _command_without("print_commands", "shard")
-        for i in range(len(runs)):
-            print(f"{command} --shard={i + 1}/{len(runs)}")
-        return 0
+    own = shard.own(every)
     if _DRY_RUN.value:
         from pe_jax.commands import dry_run
 
-        dry_run.show(list(own.values()), _workdir(), _JOBS.value)
+        dry_run.show([runs for _, runs in own], _workdir(), _JOBS.value)
         return 0
-    return _carried_out(own, runs, make, environment)
+    return _carried_out(own, every, make, environment)
 
 
 def _carried_out(
-    runs: dict[str, Run], every: dict[str, Run], make: Make, environment: dict[str, str]
+    own: list[Study], every: list[Study], make: Make, environment: dict[str, str]
 ) -> int:
-    """Does the unfinished `runs` of this shard by an engine, shows the results, and gives the exit
-    code. `every` has the runs of all shards: the shard that finishes last writes their report.
+    """Does the unfinished runs of this shard by an engine, shows the results, and gives the exit
+    code. `every` has those of all shards: the shard that finishes last writes their report.
     """
     from pe_jax.commands import console
     from pe_jax.report import labels
-    from pe_jax.runs.folder import Folder
     from pe_jax.sweep import queue, status
 
     out = console.folder(_OUT.value)
-    folders = {id: Folder.of(id, _workdir()) for id in every}
-
-    def finished(run: Run) -> Result | None:
-        """The result of a run; None if it has not finished, or lacks what the run asks for."""
-        return folders[run.id].answer(run.run.seeds, run.asked())
-
-    _check([run for run in runs.values() if not finished(run)])
+    _check([run for study in own if not _result(study) for run in study[1]])
     here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
     command = f"{_command_without(*here)} --workdir=DIR"
-    failed = queue.run_all(runs, folders, make, command, environment)
+    first = [_item(run, run.config, alone=len(runs) > 1) for _, runs in own for run in runs]
+    failed = queue.run_all(first, make, command, environment)
     if failed is None:
         return cli.stopped("stopped, runs go on from their last checkpoint")
-    others = [run for id, run in every.items() if id not in runs and not finished(run)]
-    results = [result for run in (runs if others else every).values() if (result := finished(run))]
+    chosen = []
+    for config, runs in own:
+        if len(runs) > 1 and not {run.id for run in runs} & failed.keys():
+            try:
+                chosen.append(_best(config, runs))
+            except Refused as error:
+                failed[runs[0].id] = str(error)
+    best = queue.run_all(chosen, make, command, environment)
+    if best is None:
+        return cli.stopped("stopped, runs go on from their last checkpoint")
+    failed |= best
+    others = sum(_result(study) is None for study in every if study not in own)
+    results = [result for study in (own if others else every) if (result := _result(study))]
     if results:
-        standings = [run for run in status.standings(_workdir()) if run.id in folders]
+        ids = {run.id for _, runs in every for run in runs}
+        standings = [run for run in status.standings(_workdir()) if run.id in ids]
         missing = [*console.missing(standings, results).values()]
         again = shlex.join(["pe-jax", "report", f"--workdir={_workdir()}", f"--out={out}"])
         console.publish(results, None if others else out, missing=missing, again=again)
     if others:
-        left = f"{len(others)} of {len(every)} runs are still to be done by other shards"
+        left = f"{others} of {len(every)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
-    names = labels.short(every.values())
+    names = labels.short([run for _, runs in every for run in runs])
     for id, reason in failed.items():
-        log = folders[id].path / "log.txt"
+        log = _workdir() / id / "log.txt"
         where = f" ({log})" if log.exists() else ""
         print(f"failed: {names[id]}: {reason}{where}", file=sys.stderr)
     if failed:
@@ -151,14 +148,37 @@ def _carried_out(
     return 1 if failed else 0
 
 
-def _check(left: list[Run]) -> None:
-    """Prints what is doubtful about the text of the runs that are left. Refused if a run cannot
-    begin.
-    """
-    from pe_jax.commands import console
-    from pe_jax.runs.trackers import require
+def _item(run: Run, config: dict[str, Any], **more: Any) -> Item:
+    from pe_jax.runs.folder import Folder
+    from pe_jax.sweep.queue import Item
 
-    require({name for run in left for name in run.log.trackers})
+    return Item(run, Folder.of(run.id, _workdir()), config, **more)
+
+
+def _best(config: dict[str, Any], runs: Sequence[Run]) -> Item:
+    """The run that is evaluated: the only one, or the one at the best of several rates. Refused if
+    none can be chosen.
+    """
+    from pe_jax.runs import rates
+
+    if len(runs) == 1:
+        return _item(runs[0], config)
+    run = rates.best(runs, rates.tried(runs, _workdir()))
+    return _item(run, config, rates=tuple(run.train.rate for run in runs))
+
+
+def _result(study: Study) -> Result | None:
+    """The result; None if it has not finished, or lacks what is asked for."""
+    try:
+        return _best(*study).result
+    except Refused:  # no rate can be chosen yet
+        return None
+
+
+def _check(left: list[Run]) -> None:
+    """Prints doubts about the text of the runs that are left. Refused if a run cannot begin."""
+    from pe_jax.commands import console
+
     for run in {run.encodings: run for run in left}.values():
         for line in console.natures(run):
             print(line)
@@ -217,20 +237,20 @@ def runs_of(
     return configs
 
 
-def _by_id(runs: list[Run]) -> dict[str, Run]:
-    """The runs by their ids, equal ones once. ValueError for two that train the same and ask for
-    different things, since a run has one result.
+def _distinct(studies: list[Study]) -> list[Study]:
+    """The studies, equal ones once. ValueError for two that train the same and ask for different
+    things, since a run has one result.
     """
-    known: dict[str, Run] = {}
-    for run in runs:
-        other = known.setdefault(run.id, run)
-        if (other.eval, other.run, other.train) != (run.eval, run.run, run.train):
-            raise ValueError(
-                f"two runs of the sweep train the same, {run.label}, and differ in section eval, "
-                "run.seeds or train.rates: make one of them that asks for all, or evaluate it in "
-                f"another way afterwards, with `pe-jax evaluate`"
-            )
-    return known
+    known: dict[str, Study] = {}
+    for study in studies:
+        for run in study[1]:
+            if known.setdefault(run.id, study)[0] != study[0]:
+                raise ValueError(
+                    f"two runs of the sweep train the same, {run.label}, and differ in section "
+                    "eval, run.seeds or train.rates: make one of them that asks for all, or "
+                    "evaluate it in another way afterwards, with `pe-jax evaluate`"
+                )
+    return [*{id(study): study for study in known.values()}.values()]
 
 
 def _command_without(*names: str) -> str:

@@ -31,7 +31,7 @@ from pe_jax.task import Sample, Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies, place_windows
 from pe_jax.training.need import Budget, needed
-from pe_jax.training.session import Session
+from pe_jax.training.session import LOG, Session
 
 NATS = optax.softmax_cross_entropy_with_integer_labels
 """-ln p of each target."""
@@ -335,7 +335,7 @@ class Programs:
             size = needed(program, *call)
             if (left := self.budget.lacks(size)) is not None:
                 return Missing(Reason.OUT_OF_MEMORY, min(size, dense), left)
-            self.session.say(f"{tokens} tokens: attention is blockwise, since the pass {why}")
+            LOG.info("%s tokens: attention is blockwise, since the pass %s", tokens, why)
         try:
             with self.budget.take(size):
                 every = itertools.chain([call], calls)

@@ -1,11 +1,12 @@
-"""One run: its config, what carries it out, what it starts from and what it records.
+"""One run: its config, its folder, its execution and its record.
 
-run        what it is: a config in sections (config, sections), checked
-folder     where all of it lies on disk
-execute    trains and scores what is missing, and writes the record; with several rates chooses one
+run        a config in sections (config), checked, with the id of what one seed learns (identity)
+folder     paths and files
+execute    text, seed groups (groups, history), scores, result
+rates      a run at each of several learning rates, of which the best is evaluated
 scores     the scores of its models, kept line by line
-start      the parameters that it starts from, of another model
+init_from  initialisation from a checkpoint; completion of a config by a pretrained model
 trained    the trained model, for Python
-progress   what shows it, for example a bar; trackers copy its history to other programs
+progress   messages and bars
 environment  the code and the machine, and where compiled programs are kept; its cores (resources)
 """

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pe_jax import contract
+from pe_jax.data import tokenizer
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.fields import Count, Natural, NotNegative, check
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.resources import Resources
-from pe_jax.runs.trackers import TRACKERS
 from pe_jax.specs import parse
-from pe_jax.training import mesh
+from pe_jax.task import Task
+from pe_jax.tasks import section as tasks
+from pe_jax.training import mesh, samples
 from pe_jax.training.config import TrainConfig
 
 
@@ -44,9 +46,6 @@ class RunConfig:
 
     seeds: tuple[Natural, ...] = (0, 1, 2)
     """Seeds, each a model of its own."""
-    vmap_seeds: bool = True
-    """Whether all seeds train in one program; False: one after another, bit-equal to runs of one
-    seed."""
     mesh: str = ""
     """Devices for seeds, data and parameters, such as data:8, seed:3,data:2 or data:2,fsdp:4
     (training/mesh.py); "": one device. It is not part of a run's id."""
@@ -60,16 +59,11 @@ class RunConfig:
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"run.seeds must be one or more different integers, got {self.seeds}")
         name = "-".join(map(str, self.seeds))
-        if self.vmap_seeds and len(name) > 255:
+        if len(name) > 255:
             raise ValueError(
-                f"run.seeds of one program name a folder, in at most 255 characters, got "
-                f"{len(self.seeds)} seeds in {len(name)}: give fewer, or run.vmap_seeds=False"
+                f"run.seeds train in one program and name its folder, in at most 255 characters, "
+                f"got {len(self.seeds)} seeds in {len(name)}: give fewer, and add the others later"
             )
-
-    def groups(self, seeds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-        """Which of these seeds train in one program, where all begin anew."""
-        together = (tuple(seeds),) if seeds else ()
-        return together if self.vmap_seeds else tuple((seed,) for seed in seeds)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,20 +74,9 @@ class LogConfig:
     """Seconds between two checkpoints."""
     valid_every: Count = 100
     """Steps after which validation text is scored again while training."""
-    tensorboard: bool = False
-    """Whether a copy of the history goes to <workdir>/<run id>/tensorboard; needs
-    the extra tensorboard."""
-    wandb: bool = False
-    """Whether a copy of the history goes to Weights & Biases; needs the extra wandb. With
-    WANDB_MODE=offline it needs no network."""
 
     def __post_init__(self):
         check(self, "log.")
-
-    @property
-    def trackers(self) -> tuple[str, ...]:
-        """The names of the trackers that are asked for."""
-        return tuple(name for name in TRACKERS if getattr(self, name))
 
 
 SECTIONS = {
@@ -110,7 +93,12 @@ fields, and the section `task`, the name of a task and its fields.
 """
 
 
-GONE = {"eval": {"stride": None}}
+GONE = {
+    "train": {"schedule": "cosine", "cooldown": 0.2, "init_drop": False},
+    "eval": {"stride": None},
+    "run": {"vmap_seeds": True, "choose_seeds": ()},
+    "log": {"tensorboard": False, "wandb": False},
+}
 """Fields of earlier releases, by their sections, with the one value that this release computes."""
 
 
@@ -149,6 +137,61 @@ def section(name: str, values: Mapping[str, Any]) -> Any:
             raise ValueError(f"config.{name}.{field} is no longer there: leave it out")
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
     return kind(**values)
+
+
+class Checked(NamedTuple):
+    """A config whose sections have been checked, each by itself and against the others."""
+
+    config: dict[str, Any]
+    """Every field of it."""
+    members: parse.Spec
+    task: Task
+    sections: dict[str, Any]
+    """The dataclass of each of SECTIONS, with the defaults that depend on other sections."""
+
+
+def checked(config: Mapping[str, Any]) -> Checked:
+    """A config of `whole_sections`. ValueError or TypeError for values that do not fit."""
+    spec, fields = members_of(config["pe"])
+    sections = {name: section(name, config.get(name, {})) for name in SECTIONS}
+    lm, train, data = (sections[name] for name in ("lm", "train", "data"))
+    members = parse.parse(spec).with_fields(fields)
+    whole = {"pe": members.section() | {"spec": spec}}
+    whole |= {"task": tasks.whole(with_tuples(config["task"]))}
+    whole |= {name: vars(section) for name, section in sections.items()}
+    task = tasks.make(whole["task"], lm.causal)
+    _check_together(sections, task)
+    vocabulary = task.vocab()
+    if task.reads_text:
+        vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
+    sections["lm"] = dataclasses.replace(lm, vocab=vocabulary)
+    sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
+    whole["eval"] = whole["eval"] | {"metrics": sections["eval"].metrics}
+    return Checked(whole, members, task, sections)
+
+
+def _check_together(sections: Mapping[str, Any], task: Task) -> None:
+    # ValueError for values of several sections that do not go together
+    lm, train, run = (sections[name] for name in ("lm", "train", "run"))
+    samples.parts(task, train)
+    mesh.check(run.mesh, len(run.seeds), train.batch)
+    if train.loss == "all" and not lm.causal:
+        raise ValueError(
+            "train.loss=all has each token predict the next, which a model with lm.causal=False "
+            "sees: use lm.causal=True or train.loss=scored"
+        )
+    if task.reads_text and lm.vocab < 256:
+        raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")
+    if run.oracle_of and (run.oracle_of >= train.length or not task.reads_text):
+        raise ValueError(
+            f"run.oracle_of must be below train.length, {train.length}, and of text, got "
+            f"{run.oracle_of}: it is the training length of the runs that a report compares with "
+            "this run"
+        )
+    if sections["eval"].by == "place" and len(run.seeds) > 1:
+        raise ValueError(
+            f"eval.by=place scores one model, got {len(run.seeds)} seeds: set run.seeds to one"
+        )
 
 
 def members_of(section: Mapping[str, Any]) -> tuple[str, dict[str, dict[str, Any]]]:

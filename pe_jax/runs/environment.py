@@ -76,9 +76,8 @@ def commit(package: Path = PACKAGE) -> str:
 
 def _git(folder: Path, *command: str) -> str:
     """What git prints. subprocess.SubprocessError where it fails."""
-    others = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     done = subprocess.run(
-        ["git", *command], cwd=folder, env=others, capture_output=True, timeout=10, check=True
+        ["git", *command], cwd=folder, capture_output=True, timeout=10, check=True
     )
     return done.stdout.decode(errors="replace").strip()
 

@@ -11,28 +11,34 @@ it is not 0.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import logging
+import time
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jax
 import msgspec
 
-from pe_jax import contract
 from pe_jax.errors import Refused
-from pe_jax.evaluation.evaluate import longest
+from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.evaluate import Models, evaluate, longest
 from pe_jax.evaluation.passes import Key, key_of
 from pe_jax.evaluation.scorers import Scored
 from pe_jax.metric import SampleMetric
 from pe_jax.metrics import named
 from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric, Way
 from pe_jax.runs import environment
-from pe_jax.runs.folder import Folder
-from pe_jax.runs.run import Run
-from pe_jax.specs.parse import sources
+from pe_jax.runs.text import Text
+from pe_jax.runs.users import scoring_files
 from pe_jax.storage import jsonl, records
 from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.task import Task
+from pe_jax.training.session import Session
 
+LOG = logging.getLogger("pe_jax")
 Item = TypeVar("Item")
 PROTOCOL = (
     "split",
@@ -45,7 +51,7 @@ PROTOCOL = (
     "weights",
 )
 DRAWN = ("split", "samples", "last", "weights")
-"""What of section `eval` decides how text is scored, and how drawn samples are."""
+"""The fields of section `eval` that decide how text is scored, and how drawn samples are."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,17 +68,22 @@ class ScoreLine:
 
 
 class Scores:
-    """The scores of a run's folder by the protocol of its section `eval`."""
+    """The scores in a scores.jsonl, by the protocol of a section `eval`, for these seeds trained at
+    `length` on a task.
+    """
 
-    def __init__(self, folder: Folder, run: Run, say: Callable[[str], None]):
-        self.path, self.run, self.say = folder.scores, run, say
-        self.protocol = protocol_of(run)
-        asked = itertools.product((way.swap for way in run.eval.ways), run.eval.metrics)
-        self.protocols = {(swap, name): protocol_of(run, swap, name) for swap, name in asked}
+    def __init__(
+        self, path: Path, config: EvalConfig, seeds: Sequence[int], length: int, task: Task
+    ):
+        self.path, self.config, self.seeds = path, config, seeds
+        protocol = functools.partial(protocol_of, config, seeds, length, task)
+        self.protocol = protocol()
+        asked = itertools.product((way.swap for way in config.ways), config.metrics)
+        self.protocols = {(swap, name): protocol(swap, name) for swap, name in asked}
         texts = jsonl.texts(self.path)
         self.every = [line for line in map(_decoded, texts) if line is not None]
         if damaged := len(texts) - len(self.every):
-            say(f"{self.path}: {damaged} lines are damaged, and what they said is computed again")
+            LOG.warning("%s: %s lines are damaged, and computed again", self.path, damaged)
         self.unwritten: ScoreLine | None = None  # the beginning, until the first score is there
         self.lines = [
             line
@@ -110,7 +121,7 @@ class Scores:
                 "it to score the text of today"
             )
         if not self.lines and any(line.text and line.text.hash == text.hash for line in self.every):
-            self.say(
+            LOG.info(
                 "note: everything is scored anew, and the earlier scores are kept: the number of "
                 "places, the tokens scored before each, the longest length or the samples have "
                 "changed"
@@ -138,8 +149,8 @@ class Scores:
         self.lines += new
 
     def result_fields(self) -> dict[str, Any]:
-        """The fields of a record.Result that hold what the run asks for, as far as it is there."""
-        asked, seeds = self.run.eval, self.run.run.seeds
+        """The fields of a record.Result that hold the scores that are asked for and there."""
+        asked, seeds = self.config, self.seeds
         rows = _newest((line.row for line in self.lines if line.row), key_of)
         curves = _newest((line.curve for line in self.lines if line.curve), key_of)
         baselines = _newest((line.baseline for line in self.lines if line.baseline), _compared)
@@ -170,6 +181,38 @@ class Scores:
         }
 
 
+def score(
+    models: Models, text: Text, config: EvalConfig, scores: Scores, session: Session
+) -> tuple[dict[str, Any], float]:
+    """Computes the scores that are missing: (fields of a record.Result; the seconds that all of its
+    scores took).
+    """
+    about = text.scored.about
+    if config.source or config.split == "all":  # else it was said when the run began
+        for doubt in about.doubts([config.split]):
+            LOG.warning("note: %s", doubt)
+    scores.begin(about)
+    # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
+    single_core = jax.default_backend() == "cpu" and not session.mesh and config.by == "seed"
+    began = time.monotonic()
+    try:
+        evaluation = evaluate(
+            models,
+            text.windows,
+            config,
+            session,
+            threads=environment.threads() if single_core else 1,
+            known=scores.known,
+            keep=scores.add,
+        )
+    finally:
+        scores.end(time.monotonic() - began)
+    fields = {"targets": evaluation.targets, "target_bytes": evaluation.target_bytes}
+    fields |= {"scored": about if config.source else None}
+    # The rows come from scores.jsonl, where older ones are, too; `evaluation` has only the new.
+    return fields | scores.result_fields(), scores.seconds
+
+
 def forget(path: Path, seeds: Sequence[int]) -> None:
     """Takes the scores of these seeds out of the scores.jsonl at `path`, and those by place or
     sample, which name no seed.
@@ -184,36 +227,39 @@ def _is_of(score: Row | Curve | None, seeds: Sequence[int]) -> bool:
     return score is not None and (score.replica.kind != "seed" or score.replica.number in seeds)
 
 
-def protocol_of(run: Run, swap: str = "", by: str = "") -> str:
-    """A short name of the protocol by which a run is scored with a swap by a metric. It depends on
-    what the users' files of these two hold.
+def protocol_of(
+    config: EvalConfig,
+    seeds: Sequence[int],
+    length: int,
+    task: Task,
+    swap: str = "",
+    metric: str = "",
+) -> str:
+    """A short name of the protocol by which models trained at `length` are scored with a swap by a
+    metric. It depends on the content of the users' files of these two.
     """
-    config, task = run.eval, run.task
     names = PROTOCOL if task.reads_text else DRAWN
     parts = {name: getattr(config, name) for name in names}
     if task.reads_text:  # "stride" as in earlier releases, so that their scores are known
-        parts |= {"longest": config.scope.longest, "stride": max(1, run.train.length // 2)}
-    parts |= {"reference": config.reference} if config.reference != run.train.length else {}
-    parts |= {"seed": run.run.seeds[0]} if config.by == "place" and run.run.seeds != (0,) else {}
-    files = (sources(swap) if swap else {}) | contract.sources(by)
+        parts |= {"longest": config.scope.longest, "stride": max(1, length // 2)}
+    parts |= {"reference": config.reference} if config.reference != length else {}
+    parts |= {"seed": seeds[0]} if config.by == "place" and tuple(seeds) != (0,) else {}
+    files = scoring_files([swap] if swap else [], [metric])
     digest = sha256(canonical([parts, files]))[:8]
     if task.reads_text:
         return f"{config.split}-{max(config.lengths)}-{digest}"
     return f"{config.samples}-samples-{digest}"
 
 
-def moved_targets(before: Run, after: Run) -> str:
-    """Why two evaluations of the same text score other tokens of it, in a sentence; "": they do
-    not, or the text is another one.
-    """
-    old, new = before.eval, after.eval
+def moved_targets(old: EvalConfig, new: EvalConfig) -> str:
+    """A sentence where two evaluations of the same text score other tokens of it; else ""."""
     longest = old.scope.longest, new.scope.longest
-    same = (old.split, old.source) == (new.split, new.source) and after.task.reads_text
-    if not same or longest[0] == longest[1]:
+    if (old.split, old.source) != (new.split, new.source) or longest[0] == longest[1]:
         return ""
     return (
-        f"lengths up to {longest[1]} tokens move the targets, which lay in documents of at least "
-        f"{longest[0]} tokens before: compare these values with each other, not with the run's own"
+        f"note: lengths up to {longest[1]} tokens move the targets, which lay in documents of at "
+        f"least {longest[0]} tokens before: compare these values with each other, not with the "
+        "run's own"
     )
 
 
@@ -236,7 +282,7 @@ def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
             samples=isinstance(found, SampleMetric),
             percent=isinstance(found, SampleMetric) and found.percent,
             logarithm=found.logarithm,
-            sources=contract.sources(name),
+            sources=scoring_files([], [name]),
         )
         for name in names
         if ":" in name and (found := named(name))

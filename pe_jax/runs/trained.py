@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Callable
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,16 @@ from pe_jax.pretrained.load import load as load_pretrained
 from pe_jax.record import Begun, divergence
 from pe_jax.runs.execute import evaluate_again, without_parent, without_users_scoring
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import SILENT, RunBar
+from pe_jax.runs.init_from import is_pretrained
 from pe_jax.runs.run import Run
-from pe_jax.runs.start import is_pretrained
 from pe_jax.storage.checkpoints import Checkpoints
 from pe_jax.training.step import State, init, structure
 
 if TYPE_CHECKING:
     import pandas
+
+
+LOG = logging.getLogger("pe_jax")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
@@ -49,29 +50,25 @@ class Trained(TextModel):
         )
 
     @classmethod
-    def of(
-        cls,
-        folder: str | Path,
-        seed: int | None = None,
-        warn: Callable[[str], None] = lambda message: None,
-    ) -> Trained:
+    def of(cls, folder: str | Path, seed: int | None = None) -> Trained:
         """From the newest whole checkpoint of the run in `folder`, or in its only subfolder; of a
-        seed that diverged, the newest from before. `seed` None: the first of its seeds. `warn` is
-        told of checkpoints that are damaged, which are set aside, and of a seed that diverged.
+        seed that diverged, the newest from before, with a warning. `seed` None: the first of its
+        seeds. Damaged checkpoints are set aside, with a warning.
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """
         home, begun = find_run(Path(folder))
         home.check_sources(begun)
-        run = Run.of(without_parent(home, without_users_scoring(begun.config)))
-        groups = (*home.groups(run.run), *home.begun_groups)
+        run = Run.of(without_parent(home.path, without_users_scoring(begun.config)))
+        groups = (*home.groups(run.run.seeds), *home.begun_groups)
         every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
         group = next((seeds for seeds in groups if seed in seeds), None)
         if group is None:
             known = ", ".join(map(str, every))
             raise ValueError(f"{home.path} has no model of seed {seed}; its seeds are {known}")
-        step, state = _restored(home, run, group, seed, warn)
+        like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
+        step, state = _restored(home, like, group, seed)
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
         return cls(
@@ -97,9 +94,7 @@ class Trained(TextModel):
         """
         from pe_jax.report.frame import frame_of
 
-        seeds = (self.seed,)
-        with RunBar(self.name, seeds, 1.0) if verbose else contextlib.nullcontext(SILENT) as view:
-            return frame_of([evaluate_again(self.folder, changes, seeds, view)])
+        return frame_of([evaluate_again(self.folder, changes, (self.seed,), verbose)])
 
 
 def load(model: str | Path, **options: Any) -> Trained | Pretrained:
@@ -117,43 +112,36 @@ def load(model: str | Path, **options: Any) -> Trained | Pretrained:
     return Trained.of(model, **options)
 
 
-def _restored(
-    folder: Folder, run: Run, group: tuple[int, ...], seed: int, warn: Callable[[str], None]
-) -> tuple[int, State]:
-    """(step, training state) of the newest whole checkpoint of the program of `group` from before
-    `seed` diverged. ValueError if there is none.
-    """
+def _restored(folder: Folder, like: State, group: tuple[int, ...], seed: int) -> tuple[int, State]:
+    # (step, state) of the newest whole checkpoint from before `seed` diverged
     path = folder.checkpoints(group)
-    like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
-    if not (path.is_dir() and (newest := Checkpoints(path).restore(like, warn))):
+    if not (path.is_dir() and (newest := Checkpoints(path).restore(like))):
         raise ValueError(f"{folder.path} has no checkpoint of seed {seed} yet: train it first")
     step, state, _ = newest
     if (end := int(state["diverged"][group.index(seed)])) < 0:
         return step, state
-    told = divergence({seed: end})
-    if not (before := Checkpoints(path).restore(like, warn, before=end)):
-        raise ValueError(f"{folder.path} has no model: {told}, and no checkpoint is from before")
+    words = divergence({seed: end})
+    if not (before := Checkpoints(path).restore(like, end)):
+        raise ValueError(f"{folder.path} has no model: {words}, and no checkpoint is from before")
     step, state, _ = before
-    warn(f"{told}: this is its model after {step} steps, the newest checkpoint from before")
+    LOG.warning("%s: this is its model after %s steps, from before", words, step)
     return step, state
 
 
 def find_run(path: Path) -> tuple[Folder, Begun]:
-    """The folder of the run, which is `path` or its only subfolder, or with several train.rates
-    that of the chosen one, and its config.json. ValueError if there is no run, or several.
+    """The folder of the run, which is `path` or its only subfolder, and its config.json. ValueError
+    if there is no run, or several.
     """
-    folder = Folder(path).of_one_rate()
+    folder = Folder(path)
     if begun := folder.begun():
         if not begun.config["train"]["steps"]:
             source = begun.config["train"]["init_from"]
             raise ValueError(f"{path} has scores alone, of the model {source}: load that")
         return folder, begun
-    names = ("config", "result")
-    runs = sorted({file.parent for name in names for file in path.glob(f"*/{name}.json")})
+    finished, begun = (sorted(path.glob(f"*/{name}.json")) for name in ("result", "config"))
+    runs = [file.parent for file in finished or begun]
     if len(runs) == 1:
         return find_run(runs[0])
-    if not runs and folder.parts()[1:]:
-        raise ValueError(f"{path} has not chosen its learning rate yet: run it to its end")
     if not runs:
         raise ValueError(f"no run in {path}: it has no config.json, nor has a folder in it")
     called = ", ".join(run.name for run in runs)

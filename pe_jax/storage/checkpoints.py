@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.loggers import quiet
 
+LOG = logging.getLogger("pe_jax")
 KEPT = 2  # the newest checkpoints, which stay in the folder
 MACHINE = MemoryError, OSError, jax.errors.JaxRuntimeError  # these say nothing of a checkpoint
 GONE = FileNotFoundError, NotADirectoryError, IsADirectoryError
@@ -104,10 +105,10 @@ class Checkpoints:
                 os.posix_fallocate(file.fileno(), 0, size)
 
     def restore(
-        self, like: Any, warn: Callable[[str], None], before: int | None = None
+        self, like: Any, before: int | None = None
     ) -> tuple[int, Any, dict[str, Any]] | None:
         """(step, state, note) of the newest whole checkpoint from before a step; None if there is
-        none. Damaged ones are renamed to corrupt-<step>, with a message to `warn`.
+        none. Damaged ones are renamed to corrupt-<step>, with a warning.
 
         The state is a tree like `like`, whose leaves may be shapes; ValueError if the checkpoint
         holds other arrays.
@@ -121,7 +122,8 @@ class Checkpoints:
                 raise
             except ValueError as error:
                 aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
-                warn(f"{error.args[0].rpartition(':')[0]}: set aside as {aside.name}")
+                damage = error.args[0].rpartition(":")[0]
+                LOG.warning("%s: set aside as %s", damage, aside.name)
                 with _quiet():
                     self.manager.reload()
         return None

@@ -1,6 +1,5 @@
 """Files of JSON lines that are appended to, each with the first digits of its SHA-256. A line that
-a kill cut off, or that is damaged, is left out by readers. History writes metrics.jsonl, which Tail
-reads while it grows.
+a kill cut off, or that is damaged, is left out by readers. History writes metrics.jsonl.
 """
 
 from __future__ import annotations
@@ -14,6 +13,8 @@ from typing import Any
 from pe_jax.errors import concerning
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
+
+TAIL_BYTES = 2**16  # of the end of a file, which hold its newest lines
 
 
 def append(path: Path, lines: Iterable[dict[str, Any]]) -> None:
@@ -64,20 +65,20 @@ def _digest(line: dict[str, Any]) -> str:
 
 
 class History:
-    """metrics.jsonl, a JSON object on each line. Without a path nothing is written; `watch` gets
-    every line after it is written.
+    """metrics.jsonl, a JSON object on each line. Without a path nothing is written; `watch`
+    gets every line after it is written.
 
     A line of training, for each call of the jitted program, has `seeds`, `step`, `of` (all steps),
     `loss` and `grad_norm` (one number a seed), `rate`, and of one seed `ms_per_step` and
     `tokens_per_second`; where validation text was scored, `valid`, bits per byte of each seed. A
     line of evaluation, for each pass that is done, has `evaluated` and `of`, in tokens. Only lines
-    of training have `loss`. With several train.rates the lines also have `part` and `parts`.
+    of training have `loss`.
     """
 
     def __init__(
         self,
         path: Path | None = None,
-        watch: Callable[[dict[str, Any]], None] = lambda line: None,
+        watch: Callable[[dict[str, Any]], object] = lambda line: None,
     ):
         self.path, self.watch = path, watch
 
@@ -107,25 +108,12 @@ class History:
         self.watch(line)
 
 
-class Tail:
-    """The lines of a metrics.jsonl that is being written, each read once."""
-
-    def __init__(self, path: Path):
-        self.path, self.inode, self.offset = path, -1, 0
-
-    def read(self) -> tuple[list[dict[str, Any]], bool]:
-        """(the lines since the last call, as in read_lines; whether the file was replaced or cut:
-        then they are all of its lines). A line without its end is left for the next call.
-        """
-        try:
-            file = open(self.path, "rb")
-        except FileNotFoundError:
-            return [], False
-        with file:
-            status = os.fstat(file.fileno())
-            anew = status.st_ino != self.inode or status.st_size < self.offset
-            self.inode, self.offset = status.st_ino, 0 if anew else self.offset
-            file.seek(self.offset)
-            whole, end, _ = file.read().rpartition(b"\n")
-        self.offset += len(whole) + len(end)
-        return [line for line in map(decode, whole.splitlines()) if line is not None], anew
+def last_line(path: Path) -> dict[str, Any] | None:
+    """The newest whole line of a file that may be growing; None without one."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES))
+            newest = map(decode, reversed(file.read().splitlines()))
+            return next((line for line in newest if line is not None), None)
+    except FileNotFoundError:
+        return None

@@ -5,7 +5,8 @@ it, which the kernel frees when the process ends, however it ends.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import filelock
@@ -17,11 +18,9 @@ PATIENCE = 1.0  # seconds: `is_locked` of another process holds the lock for an 
 
 
 @contextlib.contextmanager
-def locked(
-    folder: Path, wait: bool = False, say: Callable[[str], None] = lambda message: None
-) -> Iterator[None]:
+def locked(folder: Path, wait: bool = False) -> Iterator[None]:
     """Holds a folder, and makes it if it is not there. Held if another process holds it; with
-    `wait` it is waited for, and `say` gets a message.
+    `wait` it is waited for, with a message.
     """
     with concerning(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -32,7 +31,7 @@ def locked(
             at_work = f"{folder} is being written by another process"
             if not wait:
                 raise Held(f"{at_work}: wait for it, or stop it") from None
-            say(f"{at_work}: waiting for it")
+            logging.getLogger("pe_jax").info("%s: waiting for it", at_work)
             lock.acquire()
     with lock:
         lock.release()  # of the two acquisitions one is left

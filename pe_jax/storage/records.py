@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
-from collections.abc import Callable
+import logging
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from pe_jax.record import VERSION, Begun, Planned, Result, Stage, State
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 
+LOG = logging.getLogger("pe_jax")
 DIGEST = "digest"
 
 
@@ -42,15 +43,15 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
         ) from error
 
 
-def read_whole(kind: type[Schema], path: Path, say: Callable[[str], None]) -> Schema | None:
+def read_whole(kind: type[Schema], path: Path) -> Schema | None:
     """A record from its file; None if the file is not there or damaged. A damaged one is renamed,
-    which `say` is told: what it held is made anew. Refused if another release has written it.
+    with a warning: its content is made anew. Refused if another release has written it.
     """
     try:
         return _read(kind, path)
     except ValueError as error:
         aside = atomic.set_aside(path, f"{path.name}.damaged")
-        say(f"{path} is damaged ({error}): set aside as {aside.name}")
+        LOG.warning("%s is damaged (%s): set aside as %s", path, error, aside.name)
         return None
 
 

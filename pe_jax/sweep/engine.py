@@ -1,8 +1,9 @@
-"""What a sweep asks of an engine: to start commands, to tell how they ended, and to stop them; and
-the engine of one machine, `Local`.
+"""Engines start commands, report how they ended, and stop them: `Local` on this machine, `Ray`
+(ray.py) on a cluster.
 
-An engine knows nothing of runs that have finished, of retries or of what a folder holds: sweep.py
-does, for all engines alike. The work directory is all that the commands share.
+An engine knows nothing of finished runs, retries or folders: queue.py does, for all engines alike.
+The work directory is all that the commands share. Entered as a context, an engine starts what it
+needs itself.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import glob
 import subprocess
 import time
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple
 
 from pe_jax.runs.resources import Resources, cores
 
@@ -36,39 +37,6 @@ class Exit(NamedTuple):
     """Its exit code; below 0 if it was killed: that of SIGKILL, number 9, is -9."""
     reason: str = ""
     """Why it was killed or could not be started, where the engine knows more than the code."""
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """A context: what it needs is started when it is entered, and ended when it is left."""
-
-    def __enter__(self) -> Engine: ...
-
-    def __exit__(self, *exception: object) -> None: ...
-
-    def has_room(self, resources: Resources) -> bool:
-        """Whether a task with these resources is to be submitted now, beside those at work."""
-        ...
-
-    def threads(self, resources: Resources, waiting: int) -> int:
-        """The threads of a run that starts now while `waiting` others are still to be started."""
-        ...
-
-    def submit(self, id: str, command: Command) -> None:
-        """Starts a task, now or as soon as it can."""
-        ...
-
-    def poll(self, seconds: float) -> dict[str, Exit]:
-        """The tasks by their ids that have ended since the last call; returns after `seconds`, or
-        as soon as one has ended.
-        """
-        ...
-
-    def stop(self) -> None:
-        """Sends SIGTERM to all tasks at work, drops those that have not started, and returns when
-        they have ended.
-        """
-        ...
 
 
 def start(command: Command, process_group: int | None = None) -> subprocess.Popen[bytes]:
@@ -116,18 +84,25 @@ class Local:
         pass
 
     def has_room(self, resources: Resources) -> bool:
+        """Whether a task with these resources is to be submitted now, beside those at work."""
         return len(self.processes) < self.jobs
 
     def threads(self, resources: Resources, waiting: int) -> int:
-        """As many as each run of its round can have."""
+        """The threads of a run that starts now while `waiting` others are still to be started: as
+        many as each run of its round can have.
+        """
         last = waiting < self.last_round
         return max(1, cores() // (self.last_round if last else self.jobs))
 
     def submit(self, id: str, command: Command) -> None:
+        """Starts a task, now or as soon as it can."""
         # In a group of its own, so that Ctrl-C reaches it through `stop` alone.
         self.processes[id] = start(command, process_group=0)
 
     def poll(self, seconds: float) -> dict[str, Exit]:
+        """The tasks that have ended since the last call, by their ids; returns after `seconds`, or
+        as soon as one has ended.
+        """
         end = time.monotonic() + seconds
         while not (codes := self._ended()) and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
@@ -140,6 +115,9 @@ class Local:
         return {id: code for id, code in codes.items() if code is not None}
 
     def stop(self) -> None:
+        """Sends SIGTERM to all tasks at work, drops those that have not started, and returns when
+        they have ended.
+        """
         for process in self.processes.values():
             process.terminate()
         try:

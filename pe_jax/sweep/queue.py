@@ -2,9 +2,9 @@
 launchers that know nothing of each other, such as the tasks of a SLURM array, do every n-th run
 each.
 
-Everything that all engines share is here: which runs have finished, which wait, how far they are,
-which are tried again after a kill, and why the others have failed. The state of every run is in its
-folder, so that a process that dies takes no other with it.
+What all engines share is here: finished runs, waiting ones, retries after a kill, and the reasons
+of failures. The state of every run is in its folder, so that a process that dies takes no other
+with it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from __future__ import annotations
 import collections
 import contextlib
 import functools
+import logging
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,28 +26,59 @@ from pe_jax import record
 from pe_jax.errors import Held, Refused, concerning, nearest
 from pe_jax.record import Stage
 from pe_jax.report import labels
-from pe_jax.runs import progress
 from pe_jax.runs.folder import Folder, starved
+from pe_jax.runs.progress import Display, duration
 from pe_jax.runs.resources import Resources
-from pe_jax.storage import locks, records
-from pe_jax.sweep import ray, status
-from pe_jax.sweep.engine import Command, Engine, Exit, Local
+from pe_jax.storage import jsonl, locks, records
+from pe_jax.sweep import ray
+from pe_jax.sweep.engine import Command, Exit, Local
+from pe_jax.sweep.status import ALIVE_SECONDS
 
+LOG = logging.getLogger("pe_jax")
 POLL_SECONDS = 0.3
 RETRIES = 3  # of a run whose process is killed, by the kernel for its memory, say
-WAITING = "waiting for a run that another process holds"
-CHANGED = (
-    "it was carried out as another run, since a file of an encoding or a task, or the model that "
-    "it starts from, has changed since the sweep began: give the same command again"
-)
 OTHERWISE = (
-    "its result is no longer what was asked for: a file of a metric or a swap has changed or gone "
-    "meanwhile, or another command has asked it for other seeds, scores or rates. Give the same "
-    "command again"
+    "its result is not what was asked for: a file of the user's or the model that it starts from "
+    "has changed meanwhile, or another command has asked for other seeds, scores or rates. Give "
+    "the same command again"
 )
 ENGINES = ("local", "ray")
-Make = Callable[[Sequence[Resources], Callable[[str], None]], Engine]
-"""make(resources, say): the engine for runs with these resources; `say` tells the user."""
+ENDED = (Stage.DONE, Stage.TRAINED)
+Make = Callable[[Sequence[Resources]], Any]
+"""make(resources): the engine for runs with these resources."""
+
+
+class Item(NamedTuple):
+    """A run of a sweep, and what is asked of it."""
+
+    run: Any
+    folder: Folder
+    config: dict[str, Any]
+    """The config that its process gets: that of the run, or the one with several train.rates of
+    which the run's is the best."""
+    rates: tuple[float, ...] = ()
+    """The learning rates that were tried before."""
+    alone: bool = False
+    """Whether it is trained alone, at a learning rate that is tried."""
+
+    @property
+    def result(self) -> record.Result | None:
+        """The result, if it is there."""
+        return self.folder.answer(self.run.run.seeds, self.run.asked(self.rates))
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has what is asked for, though scores may have lacked memory."""
+        if self.alone:
+            return self.folder.is_trained(self.run.run.seeds, self.run.train.steps)
+        return self.result is not None
+
+    @property
+    def done(self) -> bool:
+        """Whether a process would have nothing to do. Whether scores that lacked memory have it now
+        is for the process to find out: it alone takes hold of an accelerator.
+        """
+        return self.ended and not (not self.alone and self.result and starved(self.result))
 
 
 def choose(name: str, jobs: int, address: str) -> Make:
@@ -61,188 +94,164 @@ def choose(name: str, jobs: int, address: str) -> Make:
         return functools.partial(ray.Ray, address, jobs)
     if address:
         raise Refused(f"--address={address} is for --engine=ray, which joins a cluster there")
-    return lambda wanted, say: Local(jobs, len(wanted))
+    return lambda wanted: Local(jobs, len(wanted))
 
 
 def run_all(
-    runs: dict[str, Any],
-    folders: dict[str, Folder],
-    make: Make,
-    command: str,
-    environment: dict[str, str],
+    items: Iterable[Item], make: Make, command: str, environment: dict[str, str]
 ) -> dict[str, str] | None:
-    """Does the runs that have not finished: {id: reason} of those that failed; None when a signal
+    """Does the items that are not done: {id: reason} of the runs that failed; None when a signal
     stopped the sweep.
 
-    `runs` are Runs by their ids, and `folders` their folders, in one work directory. `command` is
-    what the records say reproduces them, `environment` the environment variables of the processes.
+    `command` is what the records say reproduces them, `environment` the environment variables of
+    the processes.
     """
-    done = [id for id, run in runs.items() if _done(run, folders[id])]
-    if done:
-        print(f"{len(done)} of {len(runs)} runs were finished already: they are not run again")
-    if len(done) == len(runs):
+    by_id = {item.run.id: item for item in items}
+    left = {id: item for id, item in by_id.items() if not item.done}
+    if skipped := len(by_id) - len(left):
+        print(f"{skipped} of {len(by_id)} runs were finished already: they are not run again")
+    if not left:
         return {}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    name = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-    view = progress.Bar(name, len(runs), len(done))
-    with status.kept_queue(folders[next(iter(runs))].path.parent) as put, view:
-        sweep = _Sweep(runs, folders, done, view, command, environment, put)
+    with Display() as display:
+        sweep = _Sweep(left, len(by_id), display, command, environment)
         try:
-            sweep.queue()
-            with make([runs[id].resources for id in sweep.waiting], view.say) as engine:
+            for id in left:
+                sweep.plan(id)
+            with make([item.run.resources for item in left.values()]) as engine:
                 return sweep.carried_out(engine)
         except KeyboardInterrupt:
             return None
+        finally:
+            sweep.forget_waiting()
 
 
 class _Sweep:
-    """The runs that are still to be done; one that another process holds is waited for."""
+    """The items that are still to be done; one that another process holds is waited for."""
 
-    def __init__(self, runs, folders, done, view, command, environment, put):
-        self.runs, self.view, self.folders, self.put = runs, view, folders, put
-        self.names = labels.short(runs.values())
-        self.waiting = [id for id in runs if id not in done]
-        self.running: dict[str, progress.Watch] = {}
-        self.ended, self.failed = len(done), {}
+    def __init__(self, items, total, display, command, environment):
+        self.items, self.total, self.display = items, total, display
+        self.names = labels.short([item.run for item in items.values()])
+        self.waiting, self.running, self.failed = [*items], [], {}
         self.killed: collections.Counter[str] = collections.Counter()
         self.command, self.environment = command, environment
+        self.touched = time.monotonic()
 
-    def queue(self) -> None:
-        """Writes down what is to be run: `status` reads it, and the processes do."""
-        for id in self.waiting:
-            folder = self.folders[id].path
-            self.folders[id].plan(self.runs[id].label, self.runs[id].config)
-            if not _written(folder):  # else it says how an earlier attempt has ended
-                records.put_state(folder, Stage.QUEUED)
-        self.put(self.waiting, self.running)
+    def plan(self, id: str) -> None:
+        """Writes queued.json, which the process reads, and state.json for `status`."""
+        item = self.items[id]
+        item.folder.plan(item.run.label, item.config)
+        if not locks.is_locked(item.folder.path):
+            records.put_state(item.folder.path, Stage.QUEUED)
 
-    def carried_out(self, engine: Engine) -> dict[str, str] | None:
+    def carried_out(self, engine: Any) -> dict[str, str] | None:
         """As run_all returns it."""
-        written = None
         try:
             while self.waiting or self.running:
                 self._start_all(engine)
-                if written != (queue := ([*self.waiting], [*self.running])):
-                    self.put(*queue)
-                    written = queue
                 self._show()
                 for id, exit in engine.poll(POLL_SECONDS).items():
-                    del self.running[id]
+                    self.running.remove(id)
                     self._end(id, exit)
         except KeyboardInterrupt:
-            self.view.say("stopping: the runs at work save their state; again: at once")
+            LOG.warning("stopping: the runs at work save their state; again: at once")
             engine.stop()
             return None
         except BaseException:  # a full disk, say
             engine.stop()
             raise
-        left = [id for id in self.runs if id not in self.failed]
-        lost = [id for id in left if not _answer(self.runs[id], self.folders[id])]
+        left = [id for id in self.items if id not in self.failed]
+        lost = [id for id in left if not self.items[id].ended]
         return self.failed | dict.fromkeys(lost, OTHERWISE)
 
-    def _start_all(self, engine: Engine) -> None:
-        """Starts what can be started."""
+    def forget_waiting(self) -> None:
+        """Removes the state of runs that were not started."""
+        for id in self.waiting:
+            if _stage(folder := self.items[id].folder.path) is Stage.QUEUED:
+                (folder / "state.json").unlink(missing_ok=True)
+
+    def _start_all(self, engine: Any) -> None:
         for id in list(self.waiting):
-            if not engine.has_room(self.runs[id].resources):
+            item = self.items[id]
+            if not engine.has_room(item.run.resources):
                 break
-            if not locks.is_locked(self.folders[id].path):
+            if not locks.is_locked(item.folder.path):
                 self.waiting.remove(id)
-                if _done(self.runs[id], self.folders[id]):
+                if item.done:
                     self._end(id, Exit(0))
                 else:
-                    self._start(id, engine)
+                    self._start(id, item, engine)
 
-    def _start(self, id: str, engine: Engine) -> None:
-        folder, resources = self.folders[id].path, self.runs[id].resources
+    def _start(self, id: str, item: Item, engine: Any) -> None:
+        folder, resources = item.folder.path, item.run.resources
         # Without the working directory on the path, unless it is on this process's own: a user's
         # file there could hide a module.
         flags = [] if os.getcwd() in sys.path else ["-P"]
-        # Another sweep of this folder may have asked the run for other seeds or scores meanwhile.
-        self.folders[id].plan(self.runs[id].label, self.runs[id].config)
+        self.plan(id)  # another sweep of this folder may have asked for something else meanwhile
         command = [sys.executable, *flags, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
-        command += [f"--command={self.command}"]
-        threads = _threads(self.folders[id]) or engine.threads(resources, len(self.waiting))
+        command += [f"--command={self.command}", *(["--train_alone"] if item.alone else [])]
+        threads = engine.threads(resources, len(self.waiting))
+        with contextlib.suppress(Refused):  # the run will tell
+            if (begun := item.folder.begun()) and begun.device:
+                threads = begun.device.threads  # their number decides the last bits
         # Runs may share a GPU, of whose memory a process would take three quarters at once.
         own = {"NPROC": str(threads), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
-        environment = own | self.environment
-        records.put_state(folder, Stage.QUEUED)
         log = (folder / "log.txt").absolute()
         with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {records.now()}", file=file)
-        engine.submit(id, Command(command, environment, Path.cwd(), log, resources))
-        seeds, evaluation = self.runs[id].run.seeds, progress.evaluation_share(self.runs[id])
-        self.running[id] = progress.Watch(folder / "metrics.jsonl", seeds, evaluation)
+        engine.submit(id, Command(command, own | self.environment, Path.cwd(), log, resources))
+        self.running.append(id)
 
     def _show(self) -> None:
-        """Shows where the runs at work are."""
-        states = {id: self._progress(id) for id in self.running}
-        text = "\n".join(f"{self.names[id]}  {words}" for id, (_, words) in states.items())
-        done = self.ended + sum(share for share, _ in states.values())
-        self.view.update(done, text or WAITING * bool(self.waiting))
+        ended = self.total - len(self.waiting) - len(self.running)
+        name = "1 run" if self.total == 1 else f"{self.total} runs"
+        state = "" if self.running else "waiting for a run that another process holds"
+        self.display.update(name, ended, state, self.total)
+        for id in self.running:
+            folder = self.items[id].folder
+            begun = "compiling" if locks.is_locked(folder.path) else "starting"
+            with contextlib.suppress(OSError):  # the run itself will tell
+                line = jsonl.last_line(folder.metrics)
+                self.display.show(self.names[id], line, begun)
+        if time.monotonic() - self.touched > ALIVE_SECONDS / 4:
+            self.touched = time.monotonic()
+            for id in (*self.waiting, *self.running):
+                if _stage(folder := self.items[id].folder.path) is Stage.QUEUED:
+                    (folder / "state.json").touch()
 
     def _end(self, id: str, exit: Exit) -> None:
-        folder, label = self.folders[id].path, self.names[id]
-        result, written = _answer(self.runs[id], self.folders[id]), _written(folder)
-        done = written is not None and written.stage is Stage.DONE
-        if result and exit.code and starved(result) and not done:  # it is the result of before
-            result = None
-        # Done, and no answer: by the config of another sweep of this folder.
-        if not result and (exit.code < 0 or done) and self.killed[id] < RETRIES:
+        item, label = self.items[id], self.names[id]
+        self.display.remove(label)
+        ended, stage = item.ended, _stage(item.folder.path)
+        if ended and exit.code and not item.done and stage not in ENDED:
+            ended = False  # it is the result of before
+        if not ended and exit.code == Held.exit_code:
+            self.waiting.append(id)
+        # Done, and not as asked: by the config of another sweep of this folder.
+        elif not ended and (exit.code < 0 or stage in ENDED) and self.killed[id] < RETRIES:
             self.killed[id] += 1
             if exit.code < 0:
-                self.view.say(f"{label}: {_killed(exit)}; it goes on")
+                LOG.warning("%s: %s; it goes on", label, _killed(exit))
             self.waiting.append(id)
-            return
-        if not result and exit.code == Held.exit_code:
-            self.waiting.append(id)
-            return
-        self.ended += 1
-        if not result:
-            self.failed[id] = _reason(folder, exit)
-            self.view.say(f"{label}: failed")
-        elif result.seconds:
-            self.view.say(f"{label}: {progress.duration(result.seconds.total)}")
-
-    def _progress(self, id: str) -> tuple[float, str]:
-        """(how much of the run is done, from 0 to 1; what it does now) by its metrics.jsonl."""
-        done, line = 0.0, None
-        with contextlib.suppress(OSError):  # the run itself will tell
-            done, line = self.running[id].look()
-        begun = "compiling" if locks.is_locked(self.folders[id].path) else "starting"
-        return done, progress.describe(line) if line else begun
-
-
-def _threads(folder: Folder) -> int | None:
-    """The threads with which the run was begun, since their number decides its last bits; None if
-    it was not.
-    """
-    for part in folder.parts():
-        with contextlib.suppress(Refused):  # the run will tell
-            begun = part.begun()
-            if begun and begun.device:
-                return begun.device.threads
-    return None
+        elif not ended:
+            self.failed[id] = _reason(item.folder.path, exit)
+            LOG.warning("%s: failed", label)
+        elif not item.alone and (result := item.result) and result.seconds:
+            LOG.info("%s: %s", label, duration(result.seconds.total))
 
 
 def _killed(exit: Exit) -> str:
     return exit.reason or f"killed by signal {-exit.code}"
 
 
-def _done(run: Any, folder: Folder) -> bool:
-    """Whether a process would have nothing to do. Whether scores that lacked memory have it now is
-    for the process to find out: it alone takes hold of an accelerator.
-    """
-    result = _answer(run, folder)
-    return result is not None and not starved(result)
+def _stage(folder: Path) -> Stage | None:
+    state = _state(folder)
+    return state.stage if state else None
 
 
-def _answer(run: Any, folder: Any) -> Any:
-    return folder.answer(run.run.seeds, run.asked())
-
-
-def _written(folder: Path) -> record.State | None:
-    """What state.json says; None if it is not there or damaged."""
+def _state(folder: Path) -> record.State | None:
+    # None if it is not there or damaged
     try:
         return records.state_of(folder)
     except Refused:
@@ -258,17 +267,17 @@ def _reason(folder: Path, exit: Exit) -> str:
         lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:  # it was there when the process was started
         return exit.reason or "its folder was deleted while it ran"
-    written = _written(folder)
-    if written and written.stage is Stage.FAILED:
-        return written.reason
-    if written and written.stage is Stage.STOPPED:
-        return f"stopped {written.reason}"
-    if written and written.stage is Stage.DONE:
+    state = _state(folder)
+    if state and state.stage is Stage.FAILED:
+        return state.reason
+    if state and state.stage is Stage.STOPPED:
+        return f"stopped {state.reason}"
+    if state and state.stage in ENDED:
         return OTHERWISE
     if exit.code < 0:
         reason = _killed(exit)
     elif exit.code == 0:
-        reason = CHANGED  # its id, and so its folder, is another by now
+        reason = OTHERWISE  # its id, and so its folder, is another by now
     else:
         reason = exit.reason or (lines[-1] if lines else f"exit code {exit.code}")
     with contextlib.suppress(OSError):  # a full disk must not hide the reason

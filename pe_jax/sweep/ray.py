@@ -12,13 +12,14 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pe_jax.errors import Refused, to_install
 from pe_jax.runs.resources import Resources, cores
 from pe_jax.sweep.engine import Command, Exit, start
 
+LOG = logging.getLogger("pe_jax")
 LOOK_SECONDS = 0.1  # between two looks of a worker at its process
 STORE_BYTES = 100 * 2**20  # of Ray's objects, of which there are none
 DEVICES = (
@@ -36,15 +37,13 @@ class Ray:
     where that is 0 as many as have room. `wanted` is what each run asks for.
     """
 
-    def __init__(
-        self, address: str, jobs: int, wanted: Sequence[Resources], say: Callable[[str], None]
-    ):
-        self.address, self.jobs, self.wanted, self.say = address, jobs, wanted, say
+    def __init__(self, address: str, jobs: int, wanted: Sequence[Resources]):
+        self.address, self.jobs, self.wanted = address, jobs, wanted
         self.refs: dict[Any, str] = {}
         self.kept: dict[str, dict[str, float]] = {}
 
     def __enter__(self) -> Ray:
-        self.say("starting Ray" if not self.address else f"joining Ray at {self.address}")
+        LOG.info(f"joining Ray at {self.address}" if self.address else "starting Ray")
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         import ray
 
@@ -76,7 +75,7 @@ class Ray:
                 f"a run asks Ray for {asked}, and this machine has not as much: lower "
                 "config.resources, or give the --address of a cluster"
             )
-        self.say(f"no node of the cluster has {asked}, which a run asks for: it waits for one")
+        LOG.warning("no node of the cluster has %s, which a run asks for: it waits for one", asked)
 
     def __exit__(self, *exception: object) -> None:
         self.ray.shutdown()

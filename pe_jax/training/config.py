@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, Literal
+from typing import Literal
 
-import msgspec
 import optax
 
 from pe_jax.fields import BelowOne, Count, Fraction, Natural, NotNegative, Positive, check
@@ -21,10 +20,9 @@ class TrainConfig:
     length: Count = 64
     """L, the training length: the tokens that a window of text predicts, or the longest n of a
     task's samples."""
-    curriculum: Literal["uniform", "fixed", "staged"] = "uniform"
-    """The lengths n of drawn samples, one length a step: uniform, all up to L; fixed, L alone;
-    staged, all up to a length that rises to L in the first half of the steps. Windows of text
-    always have L."""
+    curriculum: Literal["uniform", "fixed"] = "uniform"
+    """The lengths n of drawn samples, one length a step: uniform, all up to L; fixed, L alone.
+    Windows of text always have L."""
     loss: Literal["scored", "all"] = "scored"
     """Whose predictions the loss of drawn samples counts: of the scored tokens; or of all, each of
     which predicts the next unless it has a target of its own."""
@@ -33,16 +31,11 @@ class TrainConfig:
     rate: Positive = 9e-3
     """The highest learning rate."""
     rates: tuple[Positive, ...] = ()
-    """Learning rates of which a run chooses one in place of `rate`, by the bits per byte of
-    validation text at the training length, of a task that draws its samples by the bits per scored
-    token of validation samples of that length; (): rate."""
-    schedule: Literal["cosine", "wsd"] = "cosine"
-    """How the rate falls: cosine, over all steps; or wsd (warm-up, stable, decay: Hu et al., 2024,
-    arXiv:2404.06395), linearly in the last `cooldown` of the steps."""
-    cooldown: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.2
-    """The part of the steps in which the rate of the schedule wsd falls, at the end."""
+    """Learning rates to try in place of `rate`, each in a run of its own. The best is evaluated, by
+    the bits per byte of validation text at the training length, of a task that draws its samples by
+    the bits per scored token of validation samples of that length; (): rate."""
     warmup: Natural = 50
-    """Steps of linear warm-up; with the schedule cosine at most a tenth of `steps`."""
+    """Steps of linear warm-up, at most a tenth of `steps`; then the rate falls by a cosine."""
     final: Fraction = 0.1
     """What the learning rate falls to, after the last step, as a fraction of the highest."""
     decay: NotNegative = 0.1
@@ -66,38 +59,27 @@ class TrainConfig:
     parameters. Results are the same but for rounding, so no run's id depends on it."""
     init_from: str = ""
     """The model whose parameters training starts from: a finished run, <workdir>/<run id>, or a
-    pretrained model, hf:DIR or gguf:PATH; "" is none (runs/start.py). A pretrained model also gives
-    what section lm and data.tokenizer leave open."""
-    init_drop: bool = False
-    """Whether parameters of init_from without a place in this model may be dropped."""
+    pretrained model, hf:DIR or gguf:PATH; "" is none (runs/init_from.py). A pretrained model also
+    gives what section lm and data.tokenizer leave open."""
 
     def __post_init__(self):
         check(self, "train.")
         if len(set(self.rates)) < len(self.rates):
             raise ValueError(f"train.rates must be different, got {self.rates}")
-        if self.steps and self.schedule == "wsd" and self.decays_from < max(1, self.warmup):
+        if not self.steps and not self.init_from:
             raise ValueError(
-                f"with train.schedule=wsd the rate would fall from step {self.decays_from} on, "
-                f"before the {self.warmup} steps of train.warmup are over: raise train.steps, or "
-                "lower train.warmup or train.cooldown"
+                "train.steps=0 trains nothing: name by train.init_from the model that is scored, "
+                "or give train.steps"
+            )
+        if not self.steps and self.rates:
+            raise ValueError(
+                "train.rates are tried in training, and train.steps=0 trains nothing: leave them "
+                "out"
             )
 
-    @property
-    def decays_from(self) -> int:
-        """The step from which on the rate falls."""
-        if self.schedule == "cosine":
-            return min(self.warmup, self.steps // 10)
-        return self.steps - round(self.cooldown * self.steps)
-
     def rates_by_step(self) -> optax.Schedule:
-        """The rate at step 0, 1, ...: linear to `rate`, then to `final * rate` by the schedule."""
-        if self.schedule == "wsd":
-            up = optax.linear_schedule(self.rate / max(1, self.warmup), self.rate, self.warmup)
-            level = optax.constant_schedule(self.rate)
-            falling = self.steps - self.decays_from
-            down = optax.linear_schedule(self.rate, self.rate * self.final, falling)
-            return optax.join_schedules([up, level, down], [self.warmup, self.decays_from])
-        warmup = self.decays_from
+        """The rate at step 0, 1, ...: linear to `rate`, then by a cosine to `final * rate`."""
+        warmup = min(self.warmup, self.steps // 10)
         return optax.warmup_cosine_decay_schedule(
             self.rate / max(1, warmup), self.rate, warmup, self.steps, self.rate * self.final
         )

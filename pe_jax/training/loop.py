@@ -6,6 +6,7 @@ early where all have.
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -29,6 +30,8 @@ from pe_jax.training.mesh import batch_sharding, place_batches, place_state, pla
 from pe_jax.training.need import check_compiled
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
+
+LOG = logging.getLogger("pe_jax")
 
 Starting = Callable[[State, Sequence[int]], State]
 """start(state, seeds): the state to begin with, made from one with random parameters."""
@@ -56,24 +59,26 @@ def train(
     so a resumed training makes the same calls as an undisturbed one. Raises Interrupted when
     `session.stop` says so. Training ends after the call in which the last seed diverges.
     """
-    checkpoints, divergence = Checkpoints(folder), Divergence(seeds, session.say)
+    checkpoints, divergence = Checkpoints(folder), Divergence(seeds)
     fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
     like = placed_shapes(session.mesh, jax.eval_shape(fresh))
     read = _reading(lm, config, documents, seeds, task, bos)
     call = _Calls(lm, encodings, config, seeds, read, like, session.mesh, task)
 
-    def begin() -> State:
+    if restored := checkpoints.restore(like):
+        step, state, note = restored
+        LOG.info("seeds %s: going on from step %s of %s", seeds, step, config.steps)
+        state, earlier = place_state(session.mesh, state), note["seconds"]
+    else:
         call.compiled(call.count(0))  # before anything is allocated
-        return fresh()
-
-    first, state, earlier = _newest_or_fresh(
-        checkpoints, begin, like, config, seeds, session, start
-    )
+        step, state, earlier = 0, fresh(), 0.0
+        if start:
+            state = place_state(session.mesh, start(jax.device_get(state), seeds))
     divergence.note(jax.device_get(state["diverged"]))
-    _rewind(session, seeds, first)
-    if first < config.steps and not divergence.of_all:
-        session.forget(seeds)
-    step = first
+    # What was measured after this step goes: it is measured again.
+    if not session.history.rewind(seeds, step) and step > 0:
+        LOG.warning("seeds %s: metrics.jsonl has lost lines of earlier steps", seeds)
+    first = step
     begun = saved = time.monotonic()
 
     def save() -> State:
@@ -87,7 +92,10 @@ def train(
         step += count
         divergence.note(out["diverged"][-1])
         line = _measured(config, task, step, out, seconds)
-        line |= _valid(session, config, step, count, state, out["diverged"][-1])
+        due = step == config.steps or step % session.valid_every < count
+        if session.validate and due:
+            scores = zip(session.validate(state["params"]), out["diverged"][-1], strict=True)
+            line["valid"] = [None if step >= 0 else score for score, step in scores]
         session.history.add(seeds=list(seeds), step=step, **line)
         if time.monotonic() - saved >= session.checkpoint_seconds and step < config.steps:
             save()
@@ -162,35 +170,6 @@ class _Calls:
         return state, out, (time.monotonic() - called) / (count * self.seeds)
 
 
-def _newest_or_fresh(
-    checkpoints: Checkpoints,
-    fresh: Callable[[], State],
-    like: State,
-    config: TrainConfig,
-    seeds: Sequence[int],
-    session: Session,
-    start: Starting | None,
-) -> tuple[int, State, float]:
-    """(step, state, seconds of training so far) of the newest checkpoint; without one, those before
-    the first step, which `fresh` makes. `like` are the shapes of the state, which is on the
-    session's mesh.
-    """
-    if restored := checkpoints.restore(like, session.say):
-        step, state, note = restored
-        session.say(f"seeds {seeds}: going on from step {step} of {config.steps}")
-        return step, place_state(session.mesh, state), note["seconds"]
-    state = fresh()
-    if start:
-        state = place_state(session.mesh, start(jax.device_get(state), seeds))
-    return int(state["step"]), state, 0.0
-
-
-def _rewind(session: Session, seeds: Sequence[int], step: int) -> None:
-    """Drops what was measured after a step, which is made again."""
-    if not session.history.rewind(seeds, step) and step > 0:
-        session.say(f"seeds {seeds}: metrics.jsonl has lost some of what was measured before")
-
-
 def _reading(
     lm: LmConfig,
     config: TrainConfig,
@@ -234,29 +213,16 @@ def _measured(
     }
 
 
-def _valid(
-    session: Session, config: TrainConfig, step: int, count: int, state: State, diverged: np.ndarray
-) -> dict[str, Any]:
-    """What the line of a call that made `count` steps, up to `step`, holds of validation text:
-    nothing where its score is not due, None for a seed that has diverged.
-    """
-    due = step == config.steps or step % session.valid_every < count
-    if session.validate is None or not due:
-        return {}
-    scores = zip(session.validate(state["params"]), diverged, strict=True)
-    return {"valid": [None if step >= 0 else score for score, step in scores]}
-
-
 def _finite(values: np.ndarray) -> list[float | None]:
     """The numbers as JSON can hold them: None for NaN and infinities."""
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
 class Divergence:
-    """The seeds of one program that have diverged so far. `say` is told of each of them once."""
+    """The seeds of one program that have diverged so far; each is reported once."""
 
-    def __init__(self, seeds: Sequence[int], say: Callable[[str], None]):
-        self.seeds, self.say = seeds, say
+    def __init__(self, seeds: Sequence[int]):
+        self.seeds = seeds
         self.steps: dict[int, int] = {}
         """The step at which each of them diverged, as in step.py."""
 
@@ -267,7 +233,7 @@ class Divergence:
         self.steps = {seed: step for seed, step in found if step >= 0}
         if new := {seed: step for seed, step in self.steps.items() if seed not in known}:
             then = "training stops" if self.of_all else "the other seeds go on"
-            self.say(f"{divergence(new)}: {then}")
+            LOG.warning("%s: %s", divergence(new), then)
 
     @property
     def of_all(self) -> bool:

@@ -57,32 +57,24 @@ def parts(task: Task, config: TrainConfig) -> tuple[Part, ...]:
     return tuple(tuple(lengths[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True))
 
 
-def part_of(parts: Sequence[Part], config: TrainConfig, step: Int[Array, ""]):
-    """(number of the part, how many of all lengths may be drawn) at a step."""
+def part_of(parts: Sequence[Part], step: Int[Array, ""]) -> Int[Array, ""]:
+    """The number of the part of a step, drawn in proportion to the lengths in it."""
     ends = np.cumsum([len(part) for part in parts])
-    count = jnp.int32(ends[-1])
-    if config.curriculum == "staged":
-        stage = (step + 1) / max(1, config.steps // 2)
-        count = jnp.clip(jnp.ceil(stage * ends[-1]).astype(jnp.int32), 1, ends[-1])
-    drawn = jax.random.randint(jax.random.fold_in(jax.random.key(0), step), (), 0, count)
-    return jnp.searchsorted(jnp.asarray(ends), drawn, side="right"), count
+    key = jax.random.fold_in(jax.random.key(0), step)
+    drawn = jax.random.randint(key, (), 0, jnp.int32(ends[-1]))
+    return jnp.searchsorted(jnp.asarray(ends), drawn, side="right")
 
 
-def drawing(
-    task: Task, config: TrainConfig, parts: Sequence[Part], number: int, count: Int[Array, ""]
-) -> Draw:
-    """What draws the samples of a step in part `number`, of which only the first `count` of all
-    lengths may be drawn; for a task that reads text `rows` are its windows.
+def drawing(task: Task, config: TrainConfig, part: Part) -> Draw:
+    """Draws the samples of a step whose lengths are in `part`; for a task that reads text `rows`
+    are its windows.
     """
     if task.reads_text:
         return lambda windows, key: Batch(jax.vmap(task.cut)(windows))
-    part = parts[number]
-    before = sum(map(len, parts[:number]))
 
     def draw(rows, key):
         of_length, of_rows = jax.random.split(key)
-        high = jnp.clip(count - before, 1, len(part))
-        n = jnp.asarray(part)[jax.random.randint(of_length, (), 0, high)]
+        n = jnp.asarray(part)[jax.random.randint(of_length, (), 0, len(part))]
         keys = jax.vmap(jax.random.fold_in, (None, 0))(of_rows, rows)
         size = jnp.asarray(task.size(n))
 
@@ -108,6 +100,6 @@ def rows(steps: int, seeds: int, batch: int) -> Int[np.ndarray, "C R B"]:
 
 
 def mean_size(task: Task, config: TrainConfig) -> float:
-    """Tokens of a sample, the mean over the lengths that training ends with."""
+    """Tokens of a sample, the mean over the lengths of training."""
     sizes = [task.size(n) for part in parts(task, config) for n in part]
     return math.fsum(sizes) / len(sizes)

@@ -1,19 +1,20 @@
-"""What training and evaluation are given besides what they compute: where they write what they
-measure, whom they tell, when they stop, and which devices they have.
-"""
+"""The runtime context of training and evaluation: history, signals, mesh, validation."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jax.sharding import Mesh
 
 from pe_jax.errors import Interrupted
 from pe_jax.storage.jsonl import History
+
+LOG = logging.getLogger("pe_jax")
 
 Stop = Callable[[Callable[[], object]], None]
 """stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
@@ -26,32 +27,28 @@ parameters have a leading axis of replicas; None where it is not finite.
 
 @dataclasses.dataclass(frozen=True)
 class Session:
-    """What training and evaluation share. The default writes and says nothing, uses one device, and
-    cannot be stopped.
+    """The context that training and evaluation share. The default writes nothing, uses one device,
+    and cannot be stopped.
     """
 
     history: History = dataclasses.field(default_factory=History)
     """Gets what is measured."""
-    say: Callable[[str], None] = lambda message: None
-    """Gets messages for people."""
     stop: Stop = lambda save: None
     """Called by the loops wherever the state can be saved."""
     mesh: Mesh | None = None
     """The devices that share the work; None: one."""
     checkpoint_seconds: float = 60.0
-    """How often training saves a checkpoint."""
+    """Seconds from one checkpoint to the next."""
     validate: Validate | None = None
     """Scores validation text while training; None: it is not scored."""
     valid_every: int = 100
     """Steps from one score to the next; the last step is always followed by one."""
-    forget: Callable[[Sequence[int]], object] = lambda seeds: None
-    """Told the seeds that are about to train: scores that they have are of other parameters."""
 
 
 @contextlib.contextmanager
-def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop]:
-    """Gives a `stop` that acts once SIGINT or SIGTERM has come, which `say` is told; a second
-    signal raises KeyboardInterrupt at once. Outside the main thread signals are left alone.
+def stopping() -> Iterator[Stop]:
+    """Gives a `stop` that acts once SIGINT or SIGTERM has come; a second signal raises
+    KeyboardInterrupt at once. Outside the main thread signals are left alone.
     """
     asked: list[int] = []
 
@@ -59,7 +56,9 @@ def stopping(say: Callable[[str], None] = lambda message: None) -> Iterator[Stop
         if asked:
             raise KeyboardInterrupt(signal.Signals(number).name)
         asked.append(number)
-        say(f"{signal.Signals(number).name}: saving as soon as the device is back; again: at once")
+        LOG.warning(
+            "%s: saving as soon as the device is back; again: at once", signal.Signals(number).name
+        )
 
     def stop(save: Callable[[], object]) -> None:
         if asked:

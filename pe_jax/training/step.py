@@ -119,12 +119,11 @@ def make_steps(
 
     def step_all(state, batches):
         step = state["step"]
-        number, count = samples.part_of(parts, config, step)
         replicas = {name: leaf for name, leaf in state.items() if name != "step"}
-        draws = [samples.drawing(task, config, parts, i, count) for i in range(len(parts))]
+        draws = [samples.drawing(task, config, part) for part in parts]
         of_parts = [_step_of_replica(graphdef, config, draw, step) for draw in draws]
         replicas, measured = jax.lax.switch(
-            number,
+            samples.part_of(parts, step),
             [functools.partial(_each, step_replica, mesh=mesh) for step_replica in of_parts],
             (replicas, batches, jnp.asarray(seeds, jnp.uint32)),
         )

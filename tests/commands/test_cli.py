@@ -173,7 +173,7 @@ def test_help_shows_the_defaults():
 
 def test_status_imports_nothing_heavy(tmp_path):
     records.write(tmp_path / "rope-1a2b3c4d/config.json", BEGUN)
-    names, code, out = imported("pe_jax", "sweep", "--status", f"--workdir={tmp_path}")
+    names, code, out = imported("pe_jax", "status", f"--workdir={tmp_path}")
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
 

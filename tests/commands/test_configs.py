@@ -15,9 +15,16 @@ from pe_jax.specs.parse import parse
 from pe_jax.specs.swap import replaces
 
 
+def first_of(config):
+    """The run at the first of the rates of a config."""
+    train = config.to_dict()["train"]
+    rates = train["rates"] or (train["rate"],)
+    return Run.of(config.to_dict() | {"train": train | {"rate": rates[0], "rates": ()}})
+
+
 def test_the_sweep_over_encodings_has_every_encoding_once(monkeypatch):
     monkeypatch.delenv("PE_JAX_CORPORA", raising=False)
-    runs = [Run.of(config.to_dict()) for config in encodings.get_sweep()]
+    runs = [first_of(config) for config in encodings.get_sweep()]
     used = {member.name for run in runs for member in parse(run.config["pe"]["spec"])}
     left_out = {"abacus", "position_coupling"}  # for addition alone
     assert used == set(ENCODINGS) - left_out - {*encodings.SWAPS}
@@ -89,7 +96,7 @@ def test_every_study_has_its_runs():
         module = importlib.import_module(f"configs.{name}")
         values = {"train.init_from": f"hf:{model}"} if name == "continued" else {}
         configs = runs_of(module, module.get_config(), values)
-        ids = {Run.of(config.to_dict()).id for config in configs}
+        ids = {first_of(config).id for config in configs}
         assert len(ids) == len(configs), name
         assert len(ids) == COUNTS.get(name, 1), name
 
@@ -102,13 +109,13 @@ SAMPLE = [pytest.param(n, marks=pytest.mark.slow if n in SHRUNK else ()) for n i
 @pytest.mark.parametrize("name", SAMPLE)
 def test_every_run_of_a_paper_can_begin_and_no_two_are_one(name):
     module = importlib.import_module(f"configs.papers.{name}")
-    runs = [Run.of(config.to_dict()) for config in module.get_sweep()]
+    runs = [first_of(config) for config in module.get_sweep()]
     assert len({run.id for run in runs}) == len(runs) > 0
-    Run.of(module.get_config().to_dict())
+    first_of(module.get_config())
 
 
 def test_the_study_of_markov_chains_has_ten_encodings_at_two_lengths():
-    runs = [Run.of(config.to_dict()) for config in markov.get_sweep()]
+    runs = [first_of(config) for config in markov.get_sweep()]
     assert len({run.id for run in runs}) == len(runs) == 20
     for run, length in zip(runs, [64] * 10 + [256] * 10, strict=True):
         assert run.train.length == length and run.eval.lengths[-1] == 4096

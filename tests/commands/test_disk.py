@@ -94,8 +94,9 @@ def test_a_full_disk_hides_no_reason_and_stops_the_runs_at_work(tmp_path, monkey
 
     engine = Local(1, 1)
     engine.processes["alibi"] = subprocess.Popen(["sleep", "100"])
-    at_work = queue._Sweep({"rope": run_of()}, {"rope": Folder(tmp_path)}, [], None, "", {}, full)
-    monkeypatch.setattr(queue._Sweep, "_start_all", lambda self, engine: None)
+    run = run_of()
+    at_work = queue._Sweep({"rope": queue.Item(run, Folder(tmp_path), run.config)}, 1, None, "", {})
+    monkeypatch.setattr(queue._Sweep, "_start_all", full)
     with pytest.raises(OSError, match="No space left"):
         at_work.carried_out(engine)
     assert engine.processes["alibi"].returncode == -signal.SIGTERM

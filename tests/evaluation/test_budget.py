@@ -19,7 +19,6 @@ from pe_jax.runs import environment
 from pe_jax.specs.parse import make
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
-from pe_jax.training.session import Session
 from pe_jax.training.step import init, structure
 
 LM = LmConfig(layers=1, model=16, heads=2, attention="dense")
@@ -27,14 +26,15 @@ LM = LmConfig(layers=1, model=16, heads=2, attention="dense")
 
 def scored(lengths, lm=LM, batch_tokens=4096):
     """(the rows of an untrained model at these lengths, what was said)."""
-    encodings, said = make("rope", lm.dims(8)), []
+    encodings = make("rope", lm.dims(8))
     params = init(lm, encodings, TrainConfig(), (0,))["params"]
     models = Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=(0,))
     asked = EvalConfig(lengths, ("nonoverlapping",), (), targets=4096, batch_tokens=batch_tokens)
     text = [np.random.default_rng(0).integers(0, 256, 5000)]
     asked = asked.resolved(8)
     windows = cuts_of(text, asked, BYTES)
-    found = evaluate(models, windows, asked, session=Session(say=said.append))
+    with commands.messages() as said:
+        found = evaluate(models, windows, asked)
     return found.rows, said
 
 

@@ -11,7 +11,7 @@ from commands import run_of
 from pe_jax.encoding import HOOKS, Encoding
 from pe_jax.model import probe
 from pe_jax.model.config import LmConfig
-from pe_jax.runs import run
+from pe_jax.runs import users
 from pe_jax.specs.parse import parse
 
 QUICK = ("cope", "stick_breaking", "abacus")
@@ -244,7 +244,7 @@ def test_a_run_with_such_an_encoding_is_refused(tmp_path):
         with pytest.raises(ValueError, match=r"Leak: embed reads later .*mine.py, line 8\)"):
             run_of(spec, **values)
     both_sides = LmConfig(causal=False)
-    run.check_users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
+    users.check_users_hooks(parse(f"{path}:Leak"), (), both_sides.dims(16), both_sides)
     with pytest.raises(TypeError, match="per_sequence = True"):
         run_of(f"{path}:Reads")
 

@@ -27,7 +27,7 @@ SCALARS = st.one_of(
     st.integers(-2, 300),
     st.floats(),
     st.text(max_size=8),
-    st.sampled_from(["rope", "data:2", "files:", "wsd", "test"]),
+    st.sampled_from(["rope", "data:2", "files:", "uniform", "test"]),
 )
 VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.text(), SCALARS))
 ROPES = st.fixed_dictionaries(

@@ -4,23 +4,12 @@ import dataclasses
 import shutil
 
 import pytest
-from commands import run_of, the_run, write_text
+from commands import messages, run_of, the_run, write_text
 from studies import facts_of
 
 from pe_jax.record import Begun
 from pe_jax.runs.execute import evaluate_again, execute
-from pe_jax.runs.progress import Silent
 from pe_jax.storage import records
-
-
-class Heard(Silent):
-    """A view that keeps what it is told."""
-
-    def __init__(self):
-        self.said: list[str] = []
-
-    def say(self, message: str) -> None:
-        self.said.append(message)
 
 
 @pytest.fixture(scope="module")
@@ -35,8 +24,9 @@ def text(tmp_path_factory):
 def finished(text, tmp_path_factory):
     """A run, its work directory, its result, and what it said."""
     run, workdir = run_of(**{"data.source": f"files:{text}"}), tmp_path_factory.mktemp("runs")
-    heard = Heard()
-    return run, workdir, execute(run, workdir, view=heard), heard.said
+    with messages() as said:
+        result = execute(run, workdir, verbose=False)
+    return run, workdir, result, said
 
 
 DOUBT = (
@@ -58,11 +48,12 @@ def test_shared_text_is_told_recorded_and_reported(finished):
 
 def test_other_text_is_held_against_the_text_of_training(finished, text, tmp_path):
     _, workdir, _, _ = finished
-    other, heard = tmp_path / "other", Heard()
+    other = tmp_path / "other"
     for i, split in enumerate(("train", "valid", "test")):
         shutil.copytree(text if i == 2 else write_text(tmp_path / split, seed=i), other / split)
     again = shutil.copytree(workdir, tmp_path / "runs")
-    result = evaluate_again(the_run(again), {"source": f"files:{other}"}, view=heard)
+    with messages() as said:
+        result = evaluate_again(the_run(again), {"source": f"files:{other}"})
     assert result.scored and result.scored.overlap["test"].copies == 11
-    assert heard.said == [f"note: {doubt}" for doubt in result.scored.doubts(["test"])] != []
+    assert said == [f"note: {doubt}" for doubt in result.scored.doubts(["test"])] != []
     assert all(f"{doubt}." in facts_of([result]) for doubt in result.scored.doubts(["test"]))

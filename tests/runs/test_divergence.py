@@ -8,14 +8,13 @@ from types import SimpleNamespace
 import jax
 import numpy as np
 import pytest
-from commands import Lab, lines, result, run_of, the_run
+from commands import Lab, lines, messages, result, run_of, the_run
 from studies import make_record
 
 from pe_jax.record import Reason, Result, Stage
-from pe_jax.runs import start
+from pe_jax.runs import init_from
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import Silent
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
 from pe_jax.sweep import status
@@ -29,14 +28,6 @@ class Poison(Encoding):
     def embed(self, params, x, tokens, pos):
         return jnp.where((tokens == ord("Z")).any(), jnp.nan, x)
 """
-
-
-class Heard(Silent):
-    def __init__(self):
-        self.words = []
-
-    def say(self, message):
-        self.words.append(message)
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +51,9 @@ def asked(lab):
 @pytest.fixture(scope="module")
 def diverged(lab, asked):
     """(the folder of the run, what was said)."""
-    view = Heard()
-    execute(asked, lab.folder / "runs", view=view)
-    return the_run(lab.folder / "runs"), view.words
+    with messages() as said:
+        execute(asked, lab.folder / "runs", verbose=False)
+    return the_run(lab.folder / "runs"), [line for line in said if line.startswith("seed ")]
 
 
 def test_training_ends_when_the_last_seed_has_diverged_and_says_where(diverged):
@@ -92,12 +83,12 @@ def test_the_newest_checkpoint_from_before_is_kept_and_taken(diverged):
     end = int(re.search(r"step (\d+)", words[1])[1])
     steps = sorted(int(path.name) for path in folder.glob("checkpoints/*/*"))
     assert steps[0] < end <= steps[1] < steps[2]  # and the two newest
-    said = []
-    model = Trained.of(folder, 1, said.append)
+    with messages() as said:
+        model = Trained.of(folder, 1)
     assert model.step == steps[0] and np.isfinite(model.logits([1, 2, 3])).all()
     assert said == [
         f"seed 1: loss or gradient not finite from step {end} on: "
-        f"this is its model after {steps[0]} steps, the newest checkpoint from before"
+        f"this is its model after {steps[0]} steps, from before"
     ]
     with pytest.raises(ValueError, match="seed 0: loss .* on, and no checkpoint is from before"):
         Trained.of(folder, 0)
@@ -128,33 +119,18 @@ def test_a_run_cannot_start_from_a_model_that_diverged(lab, diverged):
         run_of("nope", **{"run.seeds": (1,), "train.init_from": str(folder)})
 
 
-def test_a_parent_is_known_by_the_first_of_its_programs_that_has_a_model(tmp_path, monkeypatch):
-    """Seed 0 has diverged in a program of its own, which has no parameters at the last step."""
-    for group in ("0", "1-2"):
-        (tmp_path / "checkpoints" / group / "9").mkdir(parents=True)
+def test_a_checkpoint_is_known_by_the_first_program_with_a_model(tmp_path, monkeypatch):
+    """Seed 0 has diverged in a program of its own, or was asked for later and has no end yet."""
     arrays = {"params.w": jax.ShapeDtypeStruct((2, 3), np.dtype("float32"))}
-    stored = {
-        (1, 2): SimpleNamespace(steps=[350], describe=lambda step: (arrays, {"params.w": ""}))
-    }
-    monkeypatch.setattr(start, "_checkpoints", lambda folder, group: stored[group])
-    parent = make_record("rope", [2.5] * 5, diverged=(0,))
-    assert start._first_program(Folder(tmp_path), parent)[0] == {"w": (3,)}
-
-
-def test_a_parent_is_not_known_by_a_program_that_has_begun_since(tmp_path, monkeypatch):
-    """Seed 0 was asked for later, and has no end yet; without any program there is no parent."""
-    (tmp_path / "checkpoints" / "0" / "9").mkdir(parents=True)
-    arrays = {"params.w": jax.ShapeDtypeStruct((2, 3), np.dtype("float32"))}
-    stored = {
-        (0,): SimpleNamespace(steps=[9]),
-        (1, 2): SimpleNamespace(steps=[350], describe=lambda step: (arrays, {"params.w": ""})),
-    }
-    monkeypatch.setattr(start, "_checkpoints", lambda folder, group: stored[group])
+    stored = SimpleNamespace(describe=lambda step: (arrays, {"params.w": ""}))
+    monkeypatch.setattr(init_from, "Checkpoints", lambda folder, read_only: stored)
     of_two = dataclasses.replace(make_record("rope", [2.5] * 5), seeds=(1, 2))
-    with pytest.raises(ValueError, match="has no checkpoints: run it again"):
-        start._first_program(Folder(tmp_path), of_two)
+    (tmp_path / "checkpoints" / "0" / "9").mkdir(parents=True)
+    with pytest.raises(ValueError, match="has no checkpoints"):
+        init_from._first_program(Folder(tmp_path), of_two)
     (tmp_path / "checkpoints" / "1-2" / "350").mkdir(parents=True)
-    assert start._first_program(Folder(tmp_path), of_two)[0] == {"w": (3,)}
+    for parent in (of_two, make_record("rope", [2.5] * 5, diverged=(0,))):
+        assert init_from._first_program(Folder(tmp_path), parent)[0] == {"w": (3,)}
 
 
 def test_an_evaluation_tells_it_in_a_line(lab, diverged):

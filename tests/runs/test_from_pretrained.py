@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from commands import Lab, lines, result, run_of
+from commands import Lab, lines, messages, result, run_of, stop_at
 from flax import nnx
 from studies import table_of
 
@@ -19,7 +19,6 @@ from pe_jax.errors import Refused
 from pe_jax.pretrained.load import load
 from pe_jax.record import Result
 from pe_jax.runs.execute import evaluate_again, execute
-from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
@@ -77,7 +76,7 @@ def test_shape_and_tokens_are_the_models(lab, name):
     source = f"{'gguf' if 'gguf' in name else 'hf'}:{GOLDEN / name}"
     run, model = planned(lab, source), load(source)
     assert vars(run.lm) == vars(model.lm) and run.data.tokenizer == source
-    assert run.start.new == run.start.dropped == ()
+    assert run.init_from.new == ()
     tokens = run.load().trained
     assert tokens.tokenizer.pieces == model.tokenizer.pieces and len(tokens.splits["train"])
 
@@ -116,11 +115,11 @@ def test_an_id_depends_on_the_models_files_and_not_on_where_they_lie(lab, folder
 
 
 def test_a_parameter_that_the_model_lacks_is_new_and_listed(lab, folder):
-    start = planned(lab, f"hf:{folder}", "rope+t5").start
-    assert start.new == ("pe.t5.table",) and start.dropped == ()
+    start = planned(lab, f"hf:{folder}", "rope+t5").init_from
+    assert start.new == ("pe.t5.table",)
     assert start.about().new == start.new
     assert "llama_tied (llama 9.06k with rope)" in start.summary()
-    assert "new: pe.t5.table; dropped: none" in start.summary()
+    assert "new: pe.t5.table" in start.summary()
 
 
 # What is refused
@@ -133,7 +132,7 @@ def test_a_parameter_that_the_model_lacks_is_new_and_listed(lab, folder):
         ({"lm.layers": 3}, "lm.layers is 2 in .*got 3"),
         ({"train.init_from": "hf:{}_tide"}, "no model .*llama_tide; did you mean .*'llama_tied'"),
         ({"train.init_from": "hf:"}, "is hf:DIR or gguf:PATH, got 'hf:'"),
-        ({"train.init_from": "hf"}, "train.init_from=hf is no run's folder"),
+        ({"train.init_from": "hf"}, "train.init_from=hf is no folder of"),
         ({"train.init_from": "hf:{}_tied/.."}, "no config.json in"),
     ],
 )
@@ -157,30 +156,16 @@ def test_damaged_weights_are_refused(lab, tmp_path):
     weights = copy / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(Refused, match="is no whole safetensors file"):
-        planned(lab, f"hf:{copy}").start({}, (0,))
+        planned(lab, f"hf:{copy}").init_from({}, (0,))
 
 
 # Runs
 
 
-class Stops(Silent):
-    """Ends the process's work at a step, and keeps what is said."""
-
-    def __init__(self, step):
-        self.step, self.said = step, []
-
-    def say(self, message):
-        self.said.append(message)
-
-    def watch(self, line):
-        if "step" in line and line["step"] == self.step:
-            raise KeyboardInterrupt
-
-
 def test_the_first_loss_is_that_of_the_pretrained_model(lab, folder):
     run = planned(lab, f"hf:{folder}", "rope", **{"train.length": LENGTH, "train.steps": 1})
-    with pytest.raises(KeyboardInterrupt):
-        execute(run, lab.folder / "plain", view=Stops(1))
+    with pytest.raises(KeyboardInterrupt), stop_at(1):
+        execute(run, lab.folder / "plain", verbose=False)
     (line, *_) = lines(lab.folder / "plain" / run.id)
     model = load(f"hf:{folder}")
     logits = jax.jit(lambda tokens: nnx.merge(model.graphdef, model.params)(tokens)[0])
@@ -219,11 +204,12 @@ def test_the_record_says_where_the_parameters_came_from(done, folder):
 
 
 def test_what_was_cut_off_ends_the_same_wherever_the_model_lies(lab, folder, done, tmp_path):
-    with pytest.raises(KeyboardInterrupt):
-        execute(planned(lab, f"hf:{folder}"), tmp_path, view=Stops(6))
-    copy, again = Path(shutil.copytree(folder, tmp_path / "copy")), Stops(None)
-    execute(planned(lab, f"hf:{copy}"), tmp_path, view=again)
-    assert any("going on from step 4 of 8" in message for message in again.said)
+    with pytest.raises(KeyboardInterrupt), stop_at(6):
+        execute(planned(lab, f"hf:{folder}"), tmp_path, verbose=False)
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    with messages() as said:
+        execute(planned(lab, f"hf:{copy}"), tmp_path, verbose=False)
+    assert any("going on from step 4 of 8" in message for message in said)
     assert result(tmp_path / done.name)["digests"] == result(done)["digests"]
 
 
@@ -268,6 +254,6 @@ def test_the_config_for_accelerators_is_planned_without_reading_weights(tmp_path
     run = Run.of(config.to_dict())
     assert run.encodings[0].base == 100000.0 and run.encodings[0].length == 8192
     assert run.train.length == 32768 and run.lm.dtype == "bfloat16" and run.lm.kv_heads == 3
-    dry_run.show([run], tmp_path / "runs", 1)
+    dry_run.show([(run,)], tmp_path / "runs", 1)
     out = capsys.readouterr().out
     assert "134,515,008" in out and "1 run, 1 to do" in out and "yarn(factor=4.0" in out

@@ -11,21 +11,19 @@ import signal
 
 import numpy as np
 import pytest
-from commands import Lab, lines, result, rewrite, run_of, the_run, write_text
+from commands import Lab, lines, messages, result, rewrite, run_of, the_run, write_text
 
 import pe_jax
 from pe_jax import record
 from pe_jax.errors import Refused
 from pe_jax.report import frame, study
-from pe_jax.runs import environment
+from pe_jax.runs import environment, rates
 from pe_jax.runs.execute import evaluate_again, execute
-from pe_jax.runs.folder import Folder, chosen, starved, wider
-from pe_jax.runs.progress import Silent
+from pe_jax.runs.folder import Folder, starved
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
-from pe_jax.storage.hashes import sha256
-from pe_jax.sweep import queue
+from pe_jax.sweep.queue import Item
 from pe_jax.training import need
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
@@ -67,28 +65,8 @@ def again(first, tmp_path):
     return shutil.copytree(first, tmp_path / "again")
 
 
-def test_the_grid_is_widened_by_rates_that_were_not_tried():
-    def tried(*rates):
-        return [record.Tried(rate=rate, valid={0: float(i)}) for i, rate in enumerate(rates)]
-
-    assert wider(tried(1e-3, 3e-3), 2) == pytest.approx(3.33e-4)
-    assert wider(tried(9e-3, 3e-3), 2) == pytest.approx(27e-3)
-    assert wider(tried(3e-3, 1e-3, 9e-3), 3) is None
-    assert wider(tried(1e-3, 1.0002e-3), 2) is None  # it would be 1e-3 again
-
-
 def trained_steps(folder):
     return [(line["seeds"], line["step"]) for line in lines(folder) if "loss" in line]
-
-
-class Heard(Silent):
-    """Keeps what is said."""
-
-    def __init__(self, words):
-        self.words = words
-
-    def say(self, message):
-        self.words.append(message)
 
 
 def protocols(folder):
@@ -168,8 +146,8 @@ def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
     few = {"metrics": ("same_targets",), "swaps": ()}
     grown = evaluate_again(folder, few | {"lengths": (16, 24, 32)})
     assert grown.scored_by == (here, other) and grown.commit == here.commit
-    words = []
-    valid = evaluate_again(folder, few | {"split": "valid"}, view=Heard(words))
+    with messages() as words:
+        valid = evaluate_again(folder, few | {"split": "valid"})
     assert valid.scored_by == (other,)
     assert any("everything is scored anew" in line for line in words)
 
@@ -220,8 +198,9 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     first = execute(run, again)
     assert execute(run, again) == first and len(protocols(folder)) == 2
     path.write_text(path.read_text().replace("    pass", "    window: int | None = 4"))
-    before, words = len(scored(folder)), []
-    evaluate_again(folder, {}, seeds=(0,), view=Heard(words))
+    before = len(scored(folder))
+    with messages() as words:
+        evaluate_again(folder, {}, seeds=(0,))
     assert not any("scored anew" in line for line in words)  # of which it is one swap
     assert (
         Folder(folder).answer(run.run.seeds, run.asked()) is None
@@ -233,29 +212,6 @@ def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     assert [row.value for row in second.rows if str(row.way)] != [
         row.value for row in first.rows if str(row.way)
     ]
-
-
-def test_every_rate_is_tried_with_the_code_that_the_run_began_with(lab, tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(WINDOW)
-
-    class Editing(Silent):
-        def begin(self):
-            path.write_text(WINDOW + "# changed\n")
-
-    values = FEW | {"data.source": lab.text, "run.seeds": (0,), "eval.lengths": (16,)}
-    values |= {"train.steps": 4, "train.rates": (1e-9, 9e-3, 1e30)}
-    run = run_of(f"{path}:Mine", **values)
-    began = {str(path): sha256(WINDOW)}
-    found = execute(run, tmp_path / "runs", view=Editing())
-    parts = Folder(the_run(tmp_path / "runs")).parts()[1:]
-    assert len(parts) == 3 and all(part.begun().sources == began for part in parts)
-    assert (
-        found.sources == began
-        and Folder(the_run(tmp_path / "runs")).answer(run.run.seeds, run.asked()) == found
-    )
-    with pytest.raises(Refused, match="mine.py has changed since the run began"):
-        run.at_rate(3e-3)
 
 
 def test_a_model_is_not_read_with_another_encoding_than_it_was_trained_with(lab, tmp_path):
@@ -299,18 +255,6 @@ def assert_close(rows, others):
     for row, other in zip(rows, others, strict=True):
         assert row.value == pytest.approx(other.value, rel=1e-5)
         assert dataclasses.replace(row, value=other.value) == other
-
-
-@pytest.mark.slow
-def test_seeds_one_after_another_are_the_same_to_the_bit_whenever_they_were_added(lab, tmp_path):
-    apart = {"run.vmap_seeds": False}
-    every = (0, 1, 2, 3)
-    for workdir, asks in ((tmp_path / "a", [(0, 1), every]), (tmp_path / "b", [every])):
-        for seeds in asks:
-            execute(asked(lab, **apart, **{"run.seeds": seeds}), workdir)
-    (a,), (b,) = study.load(tmp_path / "a"), study.load(tmp_path / "b")
-    assert a.rows == b.rows and a.curves == b.curves and a.digests == b.digests
-    assert a.train.loss == b.train.loss and a.train.valid == b.train.valid
 
 
 @pytest.mark.slow
@@ -388,13 +332,15 @@ def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, fi
     copy = shutil.copytree(first, tmp_path / "copy")
     config = the_run(copy) / "config.json"
     now, device = (json.loads(config.read_text())[name] for name in ("commit", "device"))
+    words = []
     rewrite(config, commit="0" * 40, device=device | {"count": 7})
 
-    words = []
     few = {"eval.metrics": ("nonoverlapping",), "eval.swaps": ()}
     for length in (48, 64):  # the third process is of the same commit as the second
         run = asked(lab, **few, **{"eval.lengths": (16, length)})
-        result = execute(run, copy, view=Heard(words))
+        with messages() as said:
+            result = execute(run, copy)
+        words += said
         assert result.commit == f"{'0' * 40}, then {now}"
         assert json.loads(config.read_text())["commit"] == result.commit
         assert [each.count for each in result.devices] == [7, device["count"]]
@@ -402,127 +348,99 @@ def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, fi
     assert sum(said in line for line in words) == 1
 
 
-RATES = {"train.rates": (9e-3, 1e30), "run.seeds": (0, 1)}  # the first is that of `first`
+RATES = (9e-3, 1e30, 3e-3)  # the first is that of `first`
+
+
+def at_rates(lab, *tried, **values):
+    """The run at each rate."""
+    config = asked(lab, **values).config
+    return rates.runs_of(config | {"train": config["train"] | {"rates": tried}})
 
 
 @pytest.fixture(scope="module")
 def tuned(lab):
-    workdir = lab.folder / "tuned"
-    execute(asked(lab, **RATES), workdir)
-    return workdir
+    """(work directory, folders of the rates) of a run at the best of RATES."""
+    runs = at_rates(lab, *RATES)
+    rates.execute_best(runs, workdir := lab.folder / "tuned", verbose=False)
+    return workdir, [workdir / run.id for run in runs]
 
 
-def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(first, tuned):
-    """The lowest rate is the best, so that a lower one is tried."""
-    found, alone = (records.decode(record.Result, result(the_run(w))) for w in (tuned, first))
-    assert [tried.rate for tried in found.rates] == [9e-3, 1e30, pytest.approx(3e-3)]
+def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, first, tuned):
+    _, folders = tuned
+    best, diverged, low = folders
+    alone = records.decode(record.Result, result(the_run(first)))
+    found = records.decode(record.Result, result(best))
+    assert best.name == alone.id and [tried.rate for tried in found.rates] == [*RATES]
     assert all(set(tried.valid) == {0, 1} for tried in found.rates)  # all seeds choose
-    high, diverged, low = (tried.mean for tried in found.rates)
-    assert math.isinf(diverged) and high < low
-    assert chosen(found.rates).rate == 9e-3
-    assert_close(found.rows, alone.rows)
-    assert found.seeds == (0, 1) and set(found.digests) == {"0-1"}
-    assert np.mean(found.train.valid) == high and found.label == alone.label
-    steps = [part.training_seconds() for part in Folder(the_run(tuned)).parts()[1:]]
-    assert len(steps) == 3 and found.seconds.train > sum(steps) > 0  # of every rate
-
-
-def test_a_choice_goes_on_with_the_threads_that_it_was_begun_with(tuned):
-    folder = Folder(the_run(tuned))
-    assert queue._threads(folder) == folder.parts()[1].begun().device.threads
+    means = [tried.mean for tried in found.rates]
+    assert means[0] == np.mean(found.train.valid) < means[2] < math.inf == means[1]
+    assert (found.rows, found.digests) == (alone.rows, alone.digests)
+    assert found.config["train"]["rate"] == 9e-3 and found.config["train"]["rates"] == [*RATES]
+    for other in (diverged, low):
+        assert records.state_of(other).stage is record.Stage.TRAINED
+        assert not (other / "scores.jsonl").exists() and not (other / "result.json").exists()
 
 
 def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
-    copy = shutil.copytree(tuned, tmp_path / "copy")
-    more = RATES | {"train.rates": (9e-3, 1e30, 1e-3)}
-    folder = the_run(copy)
-    steps = {path.name: trained_steps(path) for path in (folder / "rates").iterdir()}
-    found = execute(asked(lab, **more), copy)
-    assert the_run(copy) == folder and len(found.rates) == 3
-    for path in (folder / "rates").iterdir():
-        assert trained_steps(path) == steps.get(path.name, trained_steps(path)), path
+    copy = shutil.copytree(tuned[0], tmp_path / "copy")
+    steps = {path.name: trained_steps(path) for path in copy.iterdir()}
+    found = rates.execute_best(at_rates(lab, *RATES, 1e-3), copy, verbose=False)
+    assert len(found.rates) == 4 and len(list(copy.iterdir())) == 4
+    assert all(trained_steps(copy / name) == lines for name, lines in steps.items())
+
+
+def test_the_best_rate_at_the_edge_is_said(lab, tuned, tmp_path):
+    copy = shutil.copytree(tuned[0], tmp_path / "copy")
+    with messages() as said:
+        rates.execute_best(at_rates(lab, 9e-3, 3e-3), copy, verbose=False)
+    assert any("0.009, is at the edge" in line for line in said)
 
 
 def test_rates_are_not_chosen_by_scores_of_different_texts(lab, tuned, tmp_path):
-    copy = shutil.copytree(tuned, tmp_path / "copy")
-    before = (the_run(copy) / "result.json").read_bytes()
-    parts = Folder(the_run(copy)).parts()[1:]
-    inside = next(part for part in parts if part.begun().config["train"]["rate"] == 1e30)
-    about = inside.begun()
+    copy = shutil.copytree(tuned[0], tmp_path / "copy")
+    config = copy / tuned[1][2].name / "config.json"
+    about = records.read(record.Begun, config)
     other = dataclasses.replace(about.corpus, hash="0" * 64)
-    records.write(inside.path / "config.json", dataclasses.replace(about, corpus=other))
-    with pytest.raises(Refused, match=f"{re.escape(str(inside.path))} was begun on other text"):
-        execute(asked(lab, **RATES | {"train.rates": (9e-3, 1e30, 1e-3)}), copy)
-    assert (the_run(copy) / "result.json").read_bytes() == before
+    records.write(config, dataclasses.replace(about, corpus=other))
+    with pytest.raises(Refused, match="has changed from rate to rate"):
+        rates.execute_best(at_rates(lab, *RATES), copy, verbose=False)
 
 
 def test_a_rate_is_not_chosen_by_a_score_that_was_changed(lab, tuned, tmp_path):
-    copy = shutil.copytree(tuned, tmp_path / "copy")
-    folder = the_run(copy)
-    parts = Folder(folder).parts()[1:]
-    inside = next(p.path for p in parts if p.begun().config["train"]["rate"] < 9e-3)
-    whole, _, last = (inside / "metrics.jsonl").read_text().rstrip("\n").rpartition("\n")
-    (inside / "metrics.jsonl").write_text(f"{whole}\n{last.replace('valid', 'wrong')}\n")
-    (folder / "result.json").unlink()
+    copy = shutil.copytree(tuned[0], tmp_path / "copy")
+    metrics = copy / tuned[1][2].name / "metrics.jsonl"
+    whole, _, last = metrics.read_text().rstrip("\n").rpartition("\n")
+    metrics.write_text(f"{whole}\n{last.replace('valid', 'wrong')}\n")
     with pytest.raises(
-        Refused, match=f"lost the end of the training of .* delete {re.escape(str(inside))}"
+        Refused, match=f"lost the end of .* delete {re.escape(str(metrics.parent))}"
     ):
-        execute(asked(lab, **RATES), copy)
-
-
-def test_a_file_that_is_swapped_in_is_scored_once_at_the_chosen_rate(lab, tuned, tmp_path):
-    copy = shutil.copytree(tuned, tmp_path / "copy")
-    path = tmp_path / "mine.py"
-    path.write_text(WINDOW)
-    run = asked(lab, **RATES, **{"eval.swaps": (f"{path}:Mine",), "eval.lengths": (32,)})
-    assert Folder(the_run(copy)).answer(run.run.seeds, run.asked()) is None
-    found = execute(run, copy)
-    known = Folder(the_run(copy)).answer(run.run.seeds, run.asked())
-    assert known is not None and known.rows == found.rows
-    path.write_text(WINDOW + "# changed\n")
-    assert Folder(the_run(copy)).answer(run.run.seeds, run.asked()) is None
+        rates.execute_best(at_rates(lab, *RATES), copy, verbose=False)
 
 
 @pytest.mark.slow
 def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path):
-    whole = result(the_run(tuned))
-    folder = tmp_path / the_run(tuned).name
-
     def lines_so_far():
-        return sum(len(trained_steps(path)) for path in (folder / "rates").glob("*"))
+        return sum(len(trained_steps(path)) for path in tmp_path.glob("*"))
 
+    values = {"train.rates": RATES, "log.checkpoint_seconds": 0.0}
     for count in (2, 5, 9):
-        running = lab.run(tmp_path, "rope+randomized", **RATES)
+        running = lab.run(tmp_path, "rope+randomized", **values)
         running.until(lambda count=count: lines_so_far() > count).stop(signal.SIGKILL)
-    assert lab.run(tmp_path, "rope+randomized", **RATES).wait().code == 0
+    assert lab.run(tmp_path, "rope+randomized", **values).wait().code == 0
+    best = tuned[1][0]
     for part in ("rows", "rates", "digests", "curves"):
-        assert result(folder)[part] == whole[part], part
+        assert result(tmp_path / best.name)[part] == result(best)[part], part
 
 
-@pytest.mark.slow
-def test_a_grid_whose_end_is_the_best_is_widened(lab, tmp_path):
-    rates = {"train.rates": (1e-4, 3e-4), "run.seeds": (0, 1)}
-    found = execute(run_of("rope", **{"data.source": lab.text} | rates), tmp_path)
-    tried = [one.rate for one in found.rates]
-    assert tried[:3] == [1e-4, 3e-4, 9e-4] and 3 <= len(tried) <= 6
-    best = min(found.rates, key=lambda one: one.mean).rate
-    assert len(tried) == 6 or best != max(tried)
-    assert execute(run_of("rope", **{"data.source": lab.text} | rates), tmp_path) == found
-
-
-def test_what_cannot_be_chosen_among_is_told(lab, tmp_path):
-    every = run_of(**{"data.source": lab.text, "train.rates": (1e30, 1e31), "train.steps": 4})
+def test_rates_that_cannot_be_chosen_among_are_refused(lab, tmp_path):
+    runs = at_rates(lab, 1e30, 1e31, **{"train.steps": 4})
     with pytest.raises(Refused, match="diverged at each of train.rates, 1e[+]30, 1e[+]31"):
-        execute(every, tmp_path)
-    for values, words in (
-        ({"train.rates": (1e-3, 1e-3)}, "train.rates must be different"),
-        (
-            {"train.rates": (-1.0,)},
-            "train.rates must be a tuple, each .* above 0",
-        ),
-    ):
+        rates.execute_best(runs, tmp_path, verbose=False)
+    for tried, words in (((1e-3, 1e-3), "must be different"), ((-1.0,), "each .* above 0")):
         with pytest.raises(ValueError, match=words):
-            run_of(**values)
+            at_rates(lab, *tried)
+    with pytest.raises(ValueError, match="has one learning rate"):
+        run_of(**{"train.rates": (1e-3, 2e-3)})
 
 
 def test_validation_is_in_the_history_and_in_the_record(lab, first):
@@ -535,34 +453,20 @@ def test_validation_is_in_the_history_and_in_the_record(lab, first):
     assert often.id == folder.name
 
 
-def test_a_schedule_that_cannot_be_is_told(lab):
-    for values, words in (
-        (
-            {"train.schedule": "linear"},
-            "train.schedule must be .*'cosine', 'wsd', got 'linear'",
-        ),
-        ({"train.cooldown": 1.0}, "train.cooldown must be a finite number .*below 1"),
-        ({"train.schedule": "wsd"}, "before the 50 steps of train.warmup are over"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            run_of(**values)
-
-
 def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, again, monkeypatch):
     """Twice with too little, then with enough: the rows of a run that always had enough."""
     more = FEW | {"eval.lengths": (16, 32, 64)}
     folder, run = the_run(again), asked(lab, **more)
+    item = Item(run, Folder(folder), run.config)
     for free in (4_000, 5_000):
         monkeypatch.setattr(need, "free_bytes", lambda devices, free=free: free)
         found = execute(run, again)
         assert {(row.length, row.free) for row in starved(found)} == {
             (length, 4_000) for length in (16, 32, 64)
         }
-        assert Folder(folder).answer(run.run.seeds, run.asked()) == found and not queue._done(
-            run, Folder(folder)
-        )
+        assert Folder(folder).answer(run.run.seeds, run.asked()) == found and not item.done
     monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
-    assert starved(whole) == [] and queue._done(run, Folder(folder))
+    assert starved(whole) == [] and item.done
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)

@@ -1,6 +1,5 @@
 """What `import pe_jax` gives: lazily, and all that a notebook needs."""
 
-import builtins
 import dataclasses
 import re
 import subprocess
@@ -111,17 +110,6 @@ def test_a_terminal_gets_a_bar(config, tmp_path, monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert not out and "nope" in err and "100 %" in err
     assert err.rfind("\x1b[?25h") > err.rfind("\x1b[?25l")  # the cursor is back
-
-
-def test_a_notebook_gets_a_line_that_is_written_over(config, tmp_path, monkeypatch, capsys):
-    shell = type("ZMQInteractiveShell", (), {})()
-    monkeypatch.setattr(builtins, "get_ipython", lambda: shell, raising=False)
-    pe_jax.execute(pe_jax.Run.of(config), tmp_path)
-    out, err = capsys.readouterr()
-    assert not err and "step 2/2" in out
-    assert re.search(r"\rnope: done in \d+ s *\n$", out) and out.count("\n") == 1
-    pe_jax.execute(pe_jax.Run.of(config), tmp_path)
-    assert capsys.readouterr() == ("", "")  # it was finished
 
 
 def test_folders_may_be_strings(config, tmp_path, monkeypatch):

@@ -23,7 +23,6 @@ from pe_jax.metric import Request
 from pe_jax.metrics.prompts import passkey
 from pe_jax.pretrained.load import load
 from pe_jax.runs.execute import execute
-from pe_jax.runs.progress import SILENT, Silent
 from pe_jax.runs.run import Run
 from pe_jax.specs.parse import make
 from pe_jax.specs.swap import swap
@@ -60,7 +59,7 @@ def asked(book):
 
 
 def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, asked, tmp_path):
-    result = execute(asked, tmp_path / "runs", view=SILENT)
+    result = execute(asked, tmp_path / "runs", verbose=False)
     assert {row.replica.kind for row in result.rows} == {"place"} and result.seeds == (0,)
     assert result.train.steps == 0 and not result.digests and result.label == "llama_tied"
     rows = {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
@@ -112,7 +111,7 @@ def test_as_if_trained_at_fewer_tokens_a_model_as_it_is_stays_what_it_is():
 
 
 def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked, tmp_path):
-    result = execute(asked, tmp_path / "runs", view=SILENT)
+    result = execute(asked, tmp_path / "runs", verbose=False)
     value = {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
     for place in range(3):
         assert value["pi", 16, place] == value["", 16, place]
@@ -195,7 +194,7 @@ def test_a_swap_in_a_file_is_scored_anew_once_the_file_has_changed(book, tmp_pat
     def scores_of(factor):
         file.write_text(MINE.replace("FACTOR", factor))
         asked = run_of(book, (64,), (f"{file}:Mine",), 2)
-        result = execute(asked, tmp_path / "runs", view=SILENT)
+        result = execute(asked, tmp_path / "runs", verbose=False)
         assert result.sources[str(file)] == hashes.sha256_of_file(file)
         return {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
 
@@ -204,44 +203,42 @@ def test_a_swap_in_a_file_is_scored_anew_once_the_file_has_changed(book, tmp_pat
     assert first[f"{file}:Mine", 64, 0] != second[f"{file}:Mine", 64, 0]
 
 
-class Stops(Silent):
-    """Ends the process's work after so many passes."""
-
-    def __init__(self, after):
-        self.after, self.passes = after, 0
-
-    def watch(self, line):
-        self.passes += 1
-        if self.passes == self.after:
-            raise KeyboardInterrupt
-
-
 def scores(result):
     return [dataclasses.replace(row, seconds=None) for row in result.rows]
 
 
-def test_what_was_cut_off_goes_on_with_what_it_lacks(asked, book, tmp_path):
-    whole = execute(asked, tmp_path / "whole", view=SILENT)
-    first, second, third = Stops(10), Stops(0), Stops(0)
+def passes(run, workdir, stop=None):
+    """(the result, how many passes it took), or KeyboardInterrupt after `stop` passes."""
+    lines = []
+
+    def act(line):
+        lines.append(line)
+        if len(lines) == stop:
+            raise KeyboardInterrupt
+
+    with on_line(act):
+        return execute(run, workdir, verbose=False), len(lines)
+
+
+def test_a_run_that_was_cut_off_goes_on_with_the_missing_scores(asked, book, tmp_path):
+    whole, count = passes(asked, tmp_path / "whole")
+    assert count == 3 * (1 + 1 + 3)  # of the places, at each length: within 32 all ways share one
     with pytest.raises(KeyboardInterrupt):
-        execute(asked, tmp_path / "runs", view=first)
+        passes(asked, tmp_path / "runs", stop=10)
     (path,) = (tmp_path / "runs").glob("*/scores.jsonl")
     with path.open("a") as file:  # a line that a kill has cut off
         file.write('{"protocol": "all-64-')
-    result = execute(asked, tmp_path / "runs", view=second)
-    passes = 3 * (1 + 1 + 3)  # of the places, at each length: within 32 tokens all ways share one
-    assert (first.passes, second.passes) == (10, passes - 10)
-    assert scores(result) == scores(whole)
-    assert execute(asked, tmp_path / "runs", view=third).rows == result.rows
-    assert not third.passes
-    more = run_of(book, swaps=("pi", "window", "ntk"))
-    grown = execute(more, tmp_path / "runs", view=third)
-    assert third.passes == 3 and set(result.rows) < set(grown.rows)  # of 64 tokens alone
-    anew = execute(more, tmp_path / "anew", view=SILENT)
+    result, more = passes(asked, tmp_path / "runs")
+    assert more == count - 10 and scores(result) == scores(whole)
+    again, none = passes(asked, tmp_path / "runs")
+    assert again.rows == result.rows and not none
+    grown, more = passes(swapped := run_of(book, swaps=("pi", "window", "ntk")), tmp_path / "runs")
+    assert more == 3 and set(result.rows) < set(grown.rows)  # of 64 tokens alone
+    anew, _ = passes(swapped, tmp_path / "anew")
     assert scores(grown) == scores(anew)
     book.write_text(book.read_text() + "moth\n")
     with pytest.raises(Refused, match="other text .*has changed since"):
-        execute(asked, tmp_path / "runs", view=SILENT)
+        execute(asked, tmp_path / "runs", verbose=False)
 
 
 def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
@@ -301,7 +298,7 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
     (served / "config.json").write_text(json.dumps(about))
     metrics = ("same_targets", "passkey")
     asked = run_of(book, (320, 600), source=f"hf:{served}", metrics=metrics, samples=3)
-    result = execute(asked, tmp_path / "runs", view=SILENT)
+    result = execute(asked, tmp_path / "runs", verbose=False)
     curves = {(str(c.way), c.length, c.position): c.value for c in result.curves}
     assert len(curves) == 3 * 3 * 3 and len(result.rows) == 2 * len(curves)
     assert curves["pi", 600, (1 / 7,)] == (0.0,)
@@ -314,7 +311,7 @@ def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
 
 
 def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
-    result = execute(asked, tmp_path / "runs", view=SILENT)
+    result = execute(asked, tmp_path / "runs", verbose=False)
     table = table_of([result], "same_targets")
     sheet = sheet_of([result])
     said = " ".join(sheet.notes)
@@ -344,9 +341,11 @@ def test_a_finished_run_is_scored_by_prompts_and_places_too(tmp_path, book):
     config |= {"run": {"seeds": (3,)}}
     evaluation = {"lengths": (256,), "metrics": ("same_targets", "passkey"), "swaps": ()}
     evaluation |= {"targets": 16, "last": 8, "samples": 2, "split": "all"}
-    trained = execute(Run.of(config | {"eval": evaluation}), tmp_path, view=SILENT)
+    trained = execute(Run.of(config | {"eval": evaluation}), tmp_path, verbose=False)
     child = config | {"train": {"init_from": str(tmp_path / trained.id), "steps": 0, "length": 256}}
-    scored = execute(Run.of(child | {"eval": evaluation | {"by": "place"}}), tmp_path, view=SILENT)
+    scored = execute(
+        Run.of(child | {"eval": evaluation | {"by": "place"}}), tmp_path, verbose=False
+    )
     text, keys = ([r.value for r in scored.rows if r.metric == m] for m in evaluation["metrics"])
     assert len(text) == len(keys) == 2
     assert np.mean(text) == pytest.approx(trained.rows[0].value, rel=1e-6)
@@ -367,5 +366,5 @@ def test_what_cannot_be_scored_is_refused(book, tmp_path):
     with pytest.raises(ValueError, match="train.rates are tried in training"):
         Run.of({"pe": "rope", "train": {"steps": 0, "init_from": SOURCE, "rates": (1e-3, 3e-3)}})
     with pytest.raises(Refused, match="no document .*has the 65536 tokens"):
-        execute(run_of(book, (65536,), ("pi",)), tmp_path, view=SILENT)
+        execute(run_of(book, (65536,), ("pi",)), tmp_path, verbose=False)
     assert not [*tmp_path.glob("*/config.json")]

@@ -11,9 +11,9 @@ from studies import facts_of, table_of
 from pe_jax import Trained
 from pe_jax.evaluation import passes
 from pe_jax.evaluation.scoring import predict
+from pe_jax.runs import rates
 from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.progress import Silent
 from pe_jax.runs.run import Run
 from pe_jax.storage import jsonl as stored
 from pe_jax.training import samples
@@ -98,13 +98,12 @@ def test_more_lengths_train_nothing(finished):
 
 
 def test_an_evaluation_that_is_cut_off_has_all_baselines_in_the_end(result, trained):
-    class CutOff(Silent):
-        def watch(self, line):
-            if "evaluated" in line:
-                raise KeyboardInterrupt
+    def cut_off(line):
+        if "evaluated" in line:
+            raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        execute(Run.of(CONFIG), trained, view=CutOff())
+    with pytest.raises(KeyboardInterrupt), on_line(cut_off):
+        execute(Run.of(CONFIG), trained)
     again = execute(Run.of(CONFIG), trained)
     assert again.baselines == result.baselines and {b.length for b in again.baselines} >= {8, 20}
 
@@ -129,22 +128,11 @@ def test_a_mesh_trains_and_scores_as_one_device_does(result, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_training_ends_the_same(tmp_path, result, monkeypatch):
-    """What a step meets depends on seed and step alone."""
-    from pe_jax.training import loop
-
-    real, calls = loop._measured, []
-
-    def dies(*args):
-        calls.append(args)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(*args)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(loop, "_measured", dies)
-        with pytest.raises(KeyboardInterrupt):
-            execute(Run.of(config(log={"checkpoint_seconds": 0.0})), tmp_path)
+def test_a_killed_training_ends_the_same(tmp_path, result):
+    """The samples of a step depend on seed and step alone."""
+    first = Run.of(CONFIG).train.steps_per_call
+    with pytest.raises(KeyboardInterrupt), stop_at(3 * first):
+        execute(Run.of(config(log={"checkpoint_seconds": 0.0})), tmp_path)
     again = execute(Run.of(CONFIG), tmp_path)
     assert again.digests == result.digests and again.rows == result.rows
 
@@ -219,8 +207,8 @@ def test_exact_matches_are_what_greedy_decoding_gets_right(tmp_path):
 
 @pytest.mark.slow
 def test_a_rate_is_chosen_by_validation_samples(tmp_path):
-    rates, chosen = (1e-5, 1e-2), execute(Run.of(config(train={"rates": (1e-5, 1e-2)})), tmp_path)
-    assert tuple(one.rate for one in chosen.rates)[:3] == (*rates, 3e-2)
+    runs = rates.runs_of(config(train={"rates": (1e-5, 1e-2, 3e-2)}))
+    chosen = rates.execute_best(runs, tmp_path, verbose=False)
     best = min(chosen.rates, key=lambda tried: tried.mean).rate
     assert best > 1e-5
     scored = {"split": "valid", "metrics": ("bits",), "lengths": (8,), "samples": 8192 // 16}
@@ -297,13 +285,12 @@ def test_ids_tell_tasks_curricula_and_a_users_file(tmp_path):
     )
     mine = f"{own}:Mine"
     ids = {Run.of(CONFIG | {"task": task}).id for task in ("reverse_string", "reverse", mine)}
-    ids.add(Run.of(config(train={"curriculum": "staged"})).id)
     ids.add(Run.of(config(train={"curriculum": "fixed"})).id)
     ids.add(Run.of(config(train={"loss": "all"}, lm={"causal": True})).id)
     ids.add(Run.of(config(lm={"causal": True})).id)
     own.write_text(own.read_text() + "# another\n")
     ids.add(Run.of(CONFIG | {"task": mine}).id)
-    assert len(ids) == 8
+    assert len(ids) == 7
     again = json.loads(json.dumps(Run.of(CONFIG | {"task": mine}).config))
     assert Run.of(again).id in ids
 

@@ -20,11 +20,8 @@ WRONG = {
     "train.rate": (0.0, float("inf"), "fast", True),
     "train.rates": ((-1.0,), (1e-3, 1e-3), ("a",)),
     "train.steps": (0, 10**20, 1.5, "350", True, None),
-    "train.schedule": ("linear", 3),
     "train.loss": ("every", 1),
-    "train.cooldown": (0.0, 1.0),
     "train.init_from": (3,),
-    "train.init_drop": ("False", 0),
     "lm.layers": (0, 1001, 2**31 - 1),
     "lm.mlp": (0, -4),
     "lm.vocab": (1e3, 2**31),
@@ -42,11 +39,9 @@ WRONG = {
     "eval.memory": ((0,), (1.5,), (2**31,)),
     "data.source": (3, None),
     "run.seeds": ((), (0, 0), (-1,), (2**31,), (0.5,), (True,), 3, tuple(range(5000))),
-    "run.vmap_seeds": ("False",),
     "run.mesh": ("data:2,data:2", "data", "data:0", "data:²", "model:2"),
     "log.checkpoint_seconds": (-1.0, "soon"),
     "log.valid_every": (0, 1.5),
-    "log.wandb": ("no",),
 }
 
 

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from commands import messages
 
 from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
 
@@ -44,8 +45,8 @@ def checkpoints(folder, *steps):
 
 def restored(folder, size=40):
     """(step, state, what was said), after a look at every bit."""
-    said = []
-    found = Checkpoints(folder).restore(state(0, size), said.append)
+    with messages() as said:
+        found = Checkpoints(folder).restore(state(0, size))
     if found is None:
         return None, None, said
     step, got, note = found
@@ -82,7 +83,7 @@ def test_a_saved_state_comes_back_bit_by_bit(tmp_path):
 def test_the_layers_of_a_deep_model_come_back_in_their_order(tmp_path):
     deep = {"params": {"blocks": [{"kernel": jnp.full(3, layer)} for layer in range(12)]}}
     Checkpoints(tmp_path).save(1, deep, {})
-    found = Checkpoints(tmp_path).restore(deep, print)
+    found = Checkpoints(tmp_path).restore(deep)
     assert [block["kernel"][0] for block in found[1]["params"]["blocks"]] == [*range(12)]
 
 
@@ -94,9 +95,9 @@ def test_the_newest_from_before_a_step_is_kept_and_taken(tmp_path):
         )
     assert made.steps == [3, 5, 6, 7]
     for before, step in ((8, 7), (6, 5), (4, 3)):
-        found = Checkpoints(tmp_path).restore(state(0), print, before)
+        found = Checkpoints(tmp_path).restore(state(0), before)
         assert found is not None and found[0] == step
-    assert made.restore(state(0), print, 3) is None
+    assert made.restore(state(0), 3) is None
     assert Checkpoints(tmp_path, read_only=True).steps == [3, 5, 6, 7]
     Checkpoints(tmp_path).save(8, state(8), {})
     assert made.manager.reload() is None and made.steps == [7, 8]
@@ -112,7 +113,7 @@ def test_trouble_of_the_machine_sets_no_checkpoint_aside(tmp_path, monkeypatch, 
     with monkeypatch.context() as patched:
         patched.setattr(made.manager, "restore", fails)
         with pytest.raises(type(trouble)):
-            made.restore(state(0), print)
+            made.restore(state(0))
     assert restored(tmp_path)[0] == 2
 
 
@@ -239,7 +240,7 @@ def test_another_model_is_an_error_and_damages_nothing(tmp_path):
         (low, kernel + "float16"),
     ):
         with pytest.raises(ValueError, match=said):
-            Checkpoints(tmp_path).restore(like, print)
+            Checkpoints(tmp_path).restore(like)
         with pytest.raises(ValueError, match=said):
             Checkpoints(tmp_path, read_only=True).state(3, like)
     assert restored(tmp_path)[::2] == (3, [])
@@ -261,7 +262,7 @@ def test_a_full_disk_leaves_the_older_checkpoint_whole(tmp_path):
 
 def save_for_ever(folder):
     """A process to be killed: it says each step before it saves it."""
-    found = Checkpoints(Path(folder)).restore(state(0, 400), print)
+    found = Checkpoints(Path(folder)).restore(state(0, 400))
     made = Checkpoints(Path(folder))
     for step in range((found[0] if found else 0) + 1, 1000):
         print("saving", step, flush=True)
@@ -294,4 +295,4 @@ def test_the_logs_of_other_code_are_as_loud_as_before(tmp_path):
     made = checkpoints(tmp_path, 1)
     assert logger.level == level
     flip(largest(tmp_path))
-    assert made.restore(state(0), lambda said: None) is None and logger.level == level
+    assert made.restore(state(0)) is None and logger.level == level

@@ -2,7 +2,6 @@
 
 import dataclasses
 import errno
-import hashlib
 import json
 import os
 import re
@@ -11,13 +10,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from commands import messages
 from helpers import trained_line
 from scored import scored
 
 from pe_jax import record
 from pe_jax.errors import Refused
 from pe_jax.record import Result
-from pe_jax.runs import environment, run
+from pe_jax.runs import environment
 from pe_jax.storage import atomic, jsonl, records
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.storage.jsonl import History
@@ -128,36 +128,23 @@ def test_a_value_changed_by_hand_is_told(tmp_path):
 
 
 def test_what_a_later_release_has_written_is_no_damage(tmp_path):
-    path, said = tmp_path / "result.json", []
+    path = tmp_path / "result.json"
     path.write_text(json.dumps(written_result(version=99)))
     with pytest.raises(Refused, match="version 99 of the schema.*the release that wrote it"):
-        records.read_whole(Result, path, said.append)
-    assert path.exists() and said == []
+        records.read_whole(Result, path)
+    assert path.exists()
     with pytest.raises(Refused, match="version 99 .*the release that wrote it") as told:
         records.read(Result, path)
     assert "delete" not in str(told.value)
     path.write_text(json.dumps(written_result(version="4")))
-    assert records.read_whole(Result, path, said.append) is None and not path.exists()
+    with messages() as said:
+        assert records.read_whole(Result, path) is None and not path.exists()
     assert "$.version" in said[0] and "result.json.damaged" in said[0]
 
 
 def test_a_state_comes_back():
     failed = record.State(stage=record.Stage.FAILED, since=records.now(), reason="out of memory")
     assert records.decode(record.State, json.loads(records.encode(failed))) == failed
-
-
-def test_an_id_is_a_readable_name_and_a_hash():
-    identity = {"pe": {"spec": "rope"}}
-    code = hashlib.sha256(b'{"pe":{"spec":"rope"}}').hexdigest()[:8]
-    for label, name in {
-        "rope": "rope",
-        "randomized+rope": "randomized+rope",
-        "rope(base=500000.0)[::2]": "rope_base_500000.0_2",
-        "some/dir/file.py:Mine": "file.py_Mine",
-        "x" * 100: "x" * 60,
-    }.items():
-        assert run.run_id(label, identity) == f"{name}-{code}"
-    assert run.run_id("rope", {"pe": {"spec": "alibi"}}) != run.run_id("rope", identity)
 
 
 def test_write_makes_the_folders_and_replaces_the_file(tmp_path):
@@ -341,9 +328,7 @@ def test_the_commit_of_a_repository_around_the_package(tmp_path):
 
 
 def test_a_git_that_fails_is_not_taken_for_a_clean_tree(tmp_path, monkeypatch):
-    sha, package = repository(tmp_path)
-    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as git's hooks set it
-    assert environment.commit(package) == sha
+    _, package = repository(tmp_path)
     (tmp_path / ".git/index").write_bytes(b"not an index")
     assert environment.commit(package).startswith("unknown (files ")
 

@@ -7,6 +7,7 @@ seconds of every import; what it runs is `pe-jax NAME ARGUMENTS`.
 import contextlib
 import dataclasses
 import json
+import logging
 import multiprocessing
 import os
 import pty
@@ -21,10 +22,11 @@ import time
 from pathlib import Path
 
 import jax
+import pytest
 
 from experiments.faults.toy import write_text
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.jsonl import read_lines
+from pe_jax.storage.jsonl import History, read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 200.0  # seconds that a process may take
@@ -35,7 +37,6 @@ PRELOADED = [
     "pe_jax.runs.execute",
     "pe_jax.report.page",
     "scipy.stats",
-    "tensorboardX",
 ]
 TINY = {
     "lm.model": 16,
@@ -176,13 +177,10 @@ class Lab:
         return Command(process, folder)
 
     def run(self, workdir: Path, spec: str = "rope", largest: int | None = None, **values):
-        """A tiny run of `spec`, on this lab's text unless `values` name another; trackers are
-        offline.
-        """
+        """A tiny run of `spec`, on this lab's text unless `values` name another."""
         flags = tiny(**{"data.source": self.text} | values)
         config = f"--config=configs/base.py:pe={spec}"
-        options = {"largest": largest, "WANDB_MODE": "offline"}
-        return self.start("run", config, *flags, f"--workdir={workdir}", **options)
+        return self.start("run", config, *flags, f"--workdir={workdir}", largest=largest)
 
 
 def _main(name, arguments, folder, largest, cache, tty, environment):
@@ -254,3 +252,43 @@ def rewrite(path: Path, **changes) -> None:
 
 def result(folder: Path) -> dict:
     return json.loads((folder / "result.json").read_text())
+
+
+@contextlib.contextmanager
+def messages():
+    """A list of what the logger of the package says while it is entered."""
+    said, logger = [], logging.getLogger("pe_jax")
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield said
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def on_line(act):
+    """Calls act(line) after each line of a metrics.jsonl is written."""
+    add = History.add
+
+    def added(history, **line):
+        add(history, **line)
+        act(line)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(History, "add", added)
+        yield
+
+
+def stop_at(step):
+    """KeyboardInterrupt at the line of this training step."""
+
+    def act(line):
+        if line.get("step") == step:
+            raise KeyboardInterrupt
+
+    return on_line(act)

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shlex
 import signal
 from pathlib import Path
 
@@ -107,12 +106,3 @@ def test_two_shards_of_which_a_process_is_killed_thrice_give_all_rows_and_the_la
     assert set(found) == {*SPECS} and whole.items() <= found.items()
     assert (out / "table.md").exists()
     assert "--shard" not in result(next(workdir.glob("nope-*")))["command"]
-
-
-def test_a_command_is_printed_for_each_run(lab, tmp_path):
-    done = sweep(lab, tmp_path / "runs", "--print_commands", "--shard", "1/2").wait()
-    commands = [shlex.split(line) for line in done.out.splitlines()]
-    assert [c[-1] for c in commands] == ["--shard=1/2", "--shard=2/2"]
-    assert all(f"--workdir={tmp_path / 'runs'}" in command for command in commands)
-    assert not any({"1/2", "--shard"} & set(command) for command in commands)
-    assert not (tmp_path / "runs").exists()

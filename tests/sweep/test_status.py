@@ -2,14 +2,12 @@
 
 import contextlib
 import dataclasses
-import json
 import os
 import signal
 import time
-import types
 
 import pytest
-from commands import Lab, lines, run_of, tiny
+from commands import Lab, lines, messages, run_of, tiny
 from helpers import trained_line
 
 from pe_jax import record
@@ -17,7 +15,7 @@ from pe_jax.commands import status as command
 from pe_jax.errors import Held
 from pe_jax.record import Stage
 from pe_jax.runs.folder import Folder
-from pe_jax.storage import atomic, jsonl, locks, records
+from pe_jax.storage import locks, records
 from pe_jax.storage.jsonl import encode
 from pe_jax.sweep import queue, status
 from pe_jax.sweep.engine import Exit
@@ -74,11 +72,6 @@ class Work:
             self.held.enter_context(locks.locked(folder))
         return folder
 
-    def sweep(self, waiting=(), started=()):
-        """A sweep that lives, with a queue."""
-        put = self.held.enter_context(status.kept_queue(self.folder))
-        put(*([f"{name}-1a2b3c4d" for name in names] for names in (waiting, started)))
-
     def states(self):
         found = {run.label: run for run in status.standings(self.folder)}
         assert all(run.id == f"{run.label}-1a2b3c4d" for run in found.values())
@@ -104,7 +97,6 @@ def test_a_finished_run_has_its_time_and_its_loss(work):
 
 
 def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(work):
-    work.sweep()
     begun = ("queued.json", "log.txt", "config.json", "metrics.jsonl")
     work.run("rope", *begun, trained=6, held=True)
     work.run("t5", *begun, trained=12, evaluated=2, held=True)
@@ -112,70 +104,30 @@ def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(wo
     work.run("alibi", *begun, trained=6, seeds=(0,), held=True)
     found = work.states()
     assert {run.state for run in found.values()} == {"running"}
-    assert found["rope"].done == "step 6/12, 56 s ago" and found["rope"].loss == 3.0
+    assert found["rope"].done.startswith("step 6/12, loss 4.33 bits, validation 4.50 bits, ")
+    assert found["rope"].done.endswith(", 56 s ago") and found["rope"].loss == 3.0
     assert found["t5"].done == "evaluating 25%, 56 s ago"
     assert found["nope"].done == "compiling" and found["nope"].loss is None
     assert found["rope"].seconds < 5  # since the folder is held
 
 
-def test_seeds_that_train_in_turn_are_named(work):
-    folder = work.run("rope", "config.json", "metrics.jsonl", trained=4, held=True)
-    line = trained_line([1], 2, [4.0])
-    jsonl.History(folder / "metrics.jsonl").add(**line)
-    assert work.states()["rope"].done.startswith("seed 1: step 2/12, ")
-
-
-def test_a_queue_is_one_only_while_a_sweep_is_there(work):
-    work.run("rope", "queued.json", stage=Stage.QUEUED)
-    work.run("t5", "log.txt", "config.json", "queued.json", **FAILED)
-    work.run("nope", "queued.json", "log.txt", stage=Stage.QUEUED)
-    left = work.states()
-    assert [left[label].state for label in ("rope", "t5", "nope")] == [
-        "not begun",
-        "failed",
-        "not begun",
+def test_a_run_is_queued_while_a_sweep_touches_its_state(work):
+    """Else it was left by a sweep that was killed."""
+    files = {"rope": (), "t5": ("config.json",), "nope": ("config.json", "result.json")}
+    folders = [
+        work.run(name, "queued.json", *own, stage=Stage.QUEUED) for name, own in files.items()
     ]
-    work.sweep(waiting=("rope", "t5"), started=("nope",))
-    queued = work.states()
-    assert [queued[label].state for label in ("rope", "t5", "nope")] == [
-        "queued",
-        "queued",
-        "starting",
-    ]
-    assert queued["t5"].reason == ""
+    assert {run.state for run in work.states().values()} == {"queued"}
+    for folder in folders:
+        os.utime(folder / "state.json", (time.time() - status.ALIVE_SECONDS,) * 2)
+    left = {name: run.state for name, run in work.states().items()}
+    assert left == {"rope": "not begun", "t5": "stopped", "nope": "finished"}
 
 
-def test_a_run_that_a_later_sweep_leaves_out_is_not_queued(work):
-    for name in ("rope", "t5"):
-        work.run(name, "queued.json", stage=Stage.QUEUED)
-    work.sweep(waiting=("rope",))
-    assert {name: run.state for name, run in work.states().items()} == {
-        "rope": "queued",
-        "t5": "not begun",
-    }
-
-
-def test_the_queues_of_several_sweeps_are_one_and_that_of_a_dead_one_is_none(tmp_path):
-    dead = tmp_path / status.SWEEPS / "1"
-    atomic.write(dead / "queue.json", json.dumps({"waiting": ["a"], "started": []}))
-    with contextlib.ExitStack() as other:
-        other.enter_context(locks.locked(tmp_path / status.SWEEPS / "2"))
-        queue = json.dumps({"waiting": ["b"], "started": ["c"]})
-        atomic.write(tmp_path / status.SWEEPS / "2/queue.json", queue)
-        with status.kept_queue(tmp_path) as put:
-            put(["d"], [])
-            assert (
-                status.read_queue(tmp_path) == status.Queue({"b", "d"}, {"c"}) and not dead.exists()
-            )
-    assert status.read_queue(tmp_path) == status.Queue()
-
-
-def test_a_run_that_another_process_holds_is_waited_for(work):
-    work.run("rope", "config.json", held=True)
-    assert work.states()["rope"].reason == ""
-    work.sweep(waiting=("rope",))
+def test_a_run_at_a_rate_that_was_tried_is_trained(work):
+    work.run("rope", "config.json", "metrics.jsonl", stage=Stage.TRAINED, trained=12)
     run = work.states()["rope"]
-    assert (run.state, run.reason) == ("running", "a sweep waits for the process that holds it")
+    assert (run.state, run.done, run.loss) == ("trained", "", 3.0)
 
 
 def test_what_ended_early_says_why(work):
@@ -196,7 +148,7 @@ def test_what_ended_early_says_why(work):
         "shaw": "damaged",
     }
     assert found["rope"].reason.startswith("ArithmeticError: this hook fails (")
-    assert found["t5"].reason == "by SIGTERM" and found["t5"].done == "step 4/12"
+    assert found["t5"].reason == "by SIGTERM" and found["t5"].done.startswith("step 4/12, ")
     assert found["nope"].reason == "without a last word" and found["alibi"].reason == ""
     assert "config.json is damaged" in found["learned"].reason
 
@@ -239,9 +191,9 @@ def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
     records.put_state(tmp_path / "a/rope-1a2b3c4d", Stage.QUEUED)
     below = f"names the folder of a sweep, as {tmp_path / 'a'}\n"
     for folder, words in ((tmp_path, below), (tmp_path / "none", "there is no such folder")):
-        done = lab.start("sweep", "--status", f"--workdir={folder}").wait()
+        done = lab.start("status", f"--workdir={folder}").wait()
         assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1
-        assert done.err.startswith("pe-jax sweep: no runs in ") and words in done.err
+        assert done.err.startswith("pe-jax status: no runs in ") and words in done.err
     assert not (tmp_path / "none").exists()
 
 
@@ -259,7 +211,7 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
     first, second = (run_of(spec, **values).id for spec in ("nope", "alibi"))
     running.until(lambda: lines(tmp_path / first))
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / second).rglob("*")}
-    told = lab.start("sweep", "--status", f"--workdir={tmp_path}").wait()
+    told = lab.start("status", f"--workdir={tmp_path}").wait()
     assert told.code == 0 and "2 runs: 1 queued, 1 running" in told.out, told.out + told.err
     row = next(line for line in told.out.splitlines() if first in line)
     assert "running" in row and "/2000, " in row and " s ago" in row
@@ -269,7 +221,7 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
     assert not locks.is_locked(tmp_path / first)
     assert not (tmp_path / first / "result.json").exists()
     assert "stopped by SIGTERM, saved" in (tmp_path / first / "log.txt").read_text()
-    told = lab.start("sweep", "--status", f"--workdir={tmp_path}").wait()
+    told = lab.start("status", f"--workdir={tmp_path}").wait()
     assert "2 runs: 1 not begun, 1 stopped" in told.out, told.out
     assert told.out.splitlines()[-1] == "stopped: nope: by SIGTERM"
 
@@ -282,19 +234,33 @@ def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_li
     records.put_state(folder, Stage.QUEUED)
     assert queue._reason(folder, Exit(2)) == "Traceback"
     records.put_state(folder, Stage.QUEUED)
-    assert "has changed since the sweep began" in queue._reason(folder, Exit(0))
+    assert queue._reason(folder, Exit(0)) == queue.OTHERWISE
     records.put_state(folder, Stage.STOPPED, "by SIGTERM")
     assert queue._reason(folder, Exit(75)) == "stopped by SIGTERM"
 
 
+class Display:
+    """Keeps what is shown."""
+
+    def __init__(self):
+        self.rows = []
+
+    def update(self, name, done, state, total):
+        self.rows.append(state)
+
+    def show(self, name, line, otherwise):
+        self.rows.append(f"{name} {otherwise}")
+
+    def remove(self, name):
+        pass
+
+
+def item(folder, id="a"):
+    run = dataclasses.replace(run_of(), id=id, label=id)
+    return queue.Item(run, Folder(folder), run.config)
+
+
 def test_a_sweep_says_that_it_waits_only_while_it_does(work):
-    class View(list):
-        def update(self, done, state):
-            self.append(state)
-
-        def say(self, message):
-            pass
-
     class Engine(contextlib.nullcontext):
         """Of one place; at each poll the next of `events` happens."""
 
@@ -320,31 +286,25 @@ def test_a_sweep_says_that_it_waits_only_while_it_does(work):
         def stop(self):
             pass
 
-    ids = ("rope-1a2b3c4d", "t5-1a2b3c4d")
-    runs = {id: dataclasses.replace(run_of(), id=id, label=id) for id in ids}
-    view = View()
-    folders = {id: Folder(work.folder / id) for id in ids}
-    for name in ("rope", "t5"):
-        work.run(name, "log.txt", stage=Stage.RUNNING)
+    items = {name: item(work.run(name, "log.txt"), name) for name in ("rope", "t5")}
     held = contextlib.ExitStack()
-    held.enter_context(locks.locked(folders[ids[1]].path))
-    at_work = queue._Sweep(runs, folders, [], view, "", {}, lambda *left: None)
-    assert set(at_work.carried_out(Engine())) == set(ids)
-    assert view == [*[f"{ids[0]}  starting"] * 2, queue.WAITING, f"{ids[1]}  starting"]
+    held.enter_context(locks.locked(items["t5"].folder.path))
+    display, waits = Display(), "waiting for a run that another process holds"
+    at_work = queue._Sweep(items, 2, display, "", {})
+    assert set(at_work.carried_out(Engine())) == {*items}
+    assert display.rows == ["", "rope starting"] * 2 + [waits, "", "t5 starting"]
 
 
 def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worker(work):
     """On Ray: the process ends a second after the worker that is reported as lost."""
-    said = []
     folder = work.run("rope", "log.txt", stage=Stage.RUNNING, held=True)
-    view = types.SimpleNamespace(say=said.append)
-    run = dataclasses.replace(run_of(), id="a")
-    at_work = queue._Sweep({"a": run}, {"a": Folder(folder)}, [], view, "", {}, None)
+    at_work = queue._Sweep({"a": item(folder)}, 1, Display(), "", {})
     at_work.waiting.clear()
-    for _ in range(3):
-        at_work._end("a", Exit(-9, "lost with its worker"))
-        assert at_work.waiting.pop() == "a" and not at_work.waiting
-    assert said == ["rope: lost with its worker; it goes on"] * 3
+    with messages() as said:
+        for _ in range(3):
+            at_work._end("a", Exit(-9, "lost with its worker"))
+            assert at_work.waiting.pop() == "a" and not at_work.waiting
+    assert said == ["a: lost with its worker; it goes on"] * 3
     at_work._end("a", Exit(-9, "lost with its worker"))
     assert at_work.failed == {"a": "lost with its worker"} and not at_work.waiting
     at_work._end("a", Exit(Held.exit_code))  # another process was the first to take it

@@ -1,6 +1,5 @@
 """Many runs: which ones a config names, and that failures, kills and company do no harm."""
 
-import dataclasses
 import json
 import os
 import shutil
@@ -15,6 +14,7 @@ from configs import base, quickstart
 from pe_jax.commands import dry_run
 from pe_jax.commands.sweep import runs_of
 from pe_jax.record import Stage
+from pe_jax.runs.rates import runs_of as runs_of_rates
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import Run
 from pe_jax.storage import atomic, locks, records
@@ -199,7 +199,7 @@ def study(lab):
     own = ",".join(f"{lab.folder / 'mine.py'}:{name}" for name in ("Mine(slope=0.25)", "Failing"))
     workdir, out = lab.folder / "runs", lab.folder / "results/tiny"
     gone = workdir / id_of(lab, "nope")
-    flags = ["--jobs=2", f"--out={out}", f"--also={own}", "--config.log.tensorboard=True"]
+    flags = ["--jobs=2", f"--out={out}", f"--also={own}"]
     at_work = sweep(lab, workdir, *flags, SECRET_TOKEN=SECRET).until(lambda: lines(gone))
     while gone.exists():  # the run may be about to write
         shutil.rmtree(gone, ignore_errors=True)
@@ -279,12 +279,11 @@ def test_finished_runs_are_skipped_and_it_says_so(lab, study):
 
 
 def test_nothing_that_is_written_holds_the_environment(study):
-    """Of a sweep with its logs, its report and a tracker."""
+    """Of a sweep with its logs and its report."""
     workdir, out, done = study
     files = [path for folder in (workdir, out) for path in folder.rglob("*") if path.is_file()]
     kinds = {"log.txt", "config.json", "result.json", "metrics.jsonl", "report.html", "runs.jsonl"}
     assert kinds <= {path.name for path in files}
-    assert any("tfevents" in path.name for path in files)
     for content in (done.out.encode(), done.err.encode(), *(path.read_bytes() for path in files)):
         assert b"SECRET_TOKEN" not in content and SECRET.encode() not in content
 
@@ -297,23 +296,23 @@ def rewrite_times(folder, steps, ms, total):
 
 
 def test_a_dry_run_estimates_by_the_median_times_of_the_finished_runs(study, tmp_path, capsys):
-    """Of three runs of 2 seeds whose steps take 0.5 s and all else 36 or 48 s: one of a step, one
-    of 12, and one of 12 that chose of three rates. The new one has 24 steps, at one rate or at two.
+    """Of two runs of 2 seeds whose steps take 0.5 s and all else 36 or 60 s. The new one has 24
+    steps, at one rate or at two, of which one is evaluated.
     """
     (folder,) = study[0].glob("alibi-*")
-    for steps, seconds in ((1, 37.0), (12, 60.0), (12, 72.0)):
+    for steps, seconds in ((1, 37.0), (12, 72.0)):
         copy = shutil.copytree(folder, tmp_path / f"{folder.name}-{seconds}")
         rewrite_times(copy, steps, 500.0, seconds)
-    tried = [{"rate": rate, "valid": {"0": 2.0, "1": 2.0}} for rate in (1e-3, 2e-3, 4e-3)]
-    rewrite(copy / "result.json", rates=tried)
-    for rates, about in (((), "1 min 00 s"), ((1e-3, 2e-3), "1 min 24 s")):
-        dry_run.show([run_of("rope", **{"train.steps": 24, "train.rates": rates})], tmp_path, 1)
-        assert f"1 run, 1 to do: about {about}" in capsys.readouterr().out
+    config = run_of("rope", **{"train.steps": 24}).config
+    for rates, about in (((), "1 min 12 s"), ((1e-3, 2e-3), "1 min 36 s")):
+        runs = runs_of_rates(config | {"train": config["train"] | {"rates": rates}})
+        dry_run.show([runs], tmp_path, 1)
+        assert f"{len(runs)} to do: about {about}" in capsys.readouterr().out
     told = dry_run._total([60.0, None], 1, tmp_path)
     assert told.startswith("about 1 min 00 s") and told.endswith("without 1 run of no steps")
 
 
-def test_a_dry_run_leaves_out_what_is_trained(study, tmp_path, capsys):
+def test_a_dry_run_leaves_out_the_steps_that_are_trained(study, tmp_path, capsys):
     """Of a run of 2 seeds that took 60 s, 24 s for its steps: two seeds more, and other lengths
     alone.
     """
@@ -322,31 +321,37 @@ def test_a_dry_run_leaves_out_what_is_trained(study, tmp_path, capsys):
     rewrite_times(copy, 12, 1000.0, 60.0)
     run = Run.of(result(copy)["config"])
     for section, change, about in (
-        ("run", {"seeds": (*run.run.seeds, 7, 8)}, "1 min 00 s"),
+        ("run", {"seeds": (*run.run.seeds, 7, 8)}, "1 min 36 s"),
         ("eval", {"lengths": run.eval.lengths[:1]}, "36 s"),
     ):
         asked = Run.of(run.config | {section: run.config[section] | change})
         assert asked.id == copy.name
-        dry_run.show([asked], tmp_path, 1)
+        dry_run.show([(asked,)], tmp_path, 1)
         assert f"1 run, 1 to do: about {about} with" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_a_sweep_trains_at_each_rate_and_evaluates_the_best(lab, tmp_path):
+    flags = ["--config.train.rates=(9e-3,1e-5)", "--jobs=2"]
+    alone = sweep(lab, tmp_path / "alone").wait()
+    assert alone.code == 0, alone.err
+    for _ in range(2):  # and again, where all is done
+        done = sweep(lab, tmp_path / "runs", *flags).wait()
+        assert done.code == 0, done.err
+    assert labels(tmp_path / "runs") == ["alibi", "nope"]
+    assert len(list((tmp_path / "runs").iterdir())) == 4
+    for path in (tmp_path / "runs").glob("*/result.json"):
+        found, same = result(path.parent), result(tmp_path / "alone" / path.parent.name)
+        assert found["rows"] == same["rows"] and found["digests"] == same["digests"]
+        assert [tried["rate"] for tried in found["rates"]] == [9e-3, 1e-5]
+    assert "2 of 2 runs were finished already" in done.out and "the highest tried" in done.out
 
 
 def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_failed(tmp_path):
     records.put_state(tmp_path, Stage.DONE)
     (tmp_path / "log.txt").write_text("runs/x/result.json\n")
-    assert "another command has asked it for other" in queue._reason(tmp_path, Exit(0))
+    assert queue._reason(tmp_path, Exit(0)) == queue.OTHERWISE
     assert records.state_of(tmp_path).stage is Stage.DONE
-
-
-def test_a_run_whose_metric_was_edited_while_others_ran_is_told(tmp_path):
-    results = {"nope": None, "rope": "its result"}
-    runs = {name: dataclasses.replace(run_of(), id=name) for name in results}
-    folders = {
-        name: types.SimpleNamespace(answer=lambda seeds, asked, result=result: result)
-        for name, result in results.items()
-    }
-    at_its_end = queue._Sweep(runs, folders, [*folders], None, "", {}, None)
-    assert at_its_end.carried_out(Local(1, 1)) == {"nope": queue.OTHERWISE}
 
 
 def id_of(lab, spec):

@@ -143,7 +143,7 @@ def trained(run, folder, spec: str, stop_at: int | None = None):
             save()
             raise Enough
 
-    session = Session(History(path), print, stop, mesh.make(spec))
+    session = Session(History(path), stop, mesh.make(spec))
     model = run.lm, run.encodings, run.train, run.run.seeds, run.load().trained.splits["train"]
     state, _ = train(*model, folder / "checkpoints", session)
     steps = [line["step"] for line in read_lines(path)]

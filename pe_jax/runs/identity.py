@@ -1,0 +1,74 @@
+"""The label and the id of a run, and the size of its model."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pe_jax.data import tokenizer
+from pe_jax.encoding import Encoding
+from pe_jax.model.config import LmConfig
+from pe_jax.model.lm import learned
+from pe_jax.record import Parameters
+from pe_jax.runs.config import GONE, Checked, users_files
+from pe_jax.runs.init_from import InitFrom
+from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import model_size
+
+
+def label(checked: Checked, encodings: tuple[Encoding, ...], init_from: InitFrom | None) -> str:
+    """The spec, with the memory of training and the label of the checkpoint it starts from; of a
+    checkpoint that is scored as it is, the checkpoint's name.
+    """
+    lm, train = checked.sections["lm"], checked.sections["train"]
+    name = str(checked.members)
+    if lm.memory:
+        name = f"{name} trained with memory {lm.memory}"
+    if init_from is None:
+        return name
+    if not train.steps and encodings == init_from.checkpoint.encodings(encodings[0].dims):
+        return init_from.checkpoint.record.id
+    return f"{name} from {init_from.checkpoint.record.label}"
+
+
+def run_id(name: str, checked: Checked, init_from: InitFrom | None) -> str:
+    """The label as a file name, "-" and the first 8 digits of the SHA-256 of everything that
+    decides what one seed learns.
+    """
+    identity = {
+        "pe": checked.members.section(),
+        "lm": vars(checked.sections["lm"]),
+        "train": _of_training(checked.sections["train"], init_from),
+        "vmap_seeds": True,  # as in earlier releases, so that their runs are known
+        **_of_data(checked),
+    }
+    file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name.rpartition("/")[2]).strip("_")[:60]
+    return f"{file}-{sha256(canonical(identity))[:8]}"
+
+
+def _of_training(train: TrainConfig, init_from: InitFrom | None) -> dict[str, Any]:
+    left_out = "remat", "scan", "curriculum", "loss"
+    parts = {name: value for name, value in vars(train).items() if name not in left_out}
+    parts |= GONE["train"]  # as in earlier releases, so that their runs are known
+    return parts | ({"init_from": init_from.checkpoint.identity} if init_from else {})
+
+
+def _of_data(checked: Checked) -> Mapping[str, Any]:
+    config = checked.config
+    files, data = {"sources": users_files(config)}, config["data"]
+    if not checked.task.reads_text:
+        drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"], **files}
+        return drawn | ({"loss": "all"} if config["train"]["loss"] == "all" else {})
+    if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
+        return {"data": data | {"tokenizer": "own"}, **files}
+    return {"data": data, "sources": files["sources"] | tokenizer.sources(data["tokenizer"])}
+
+
+@functools.cache  # a sweep of a thousand learning rates has one model
+def parameters(lm: LmConfig, encodings: tuple[Encoding, ...]) -> Parameters:
+    """How many numbers one seed learns."""
+    encoding = sum(map(learned, encodings))
+    return Parameters(total=model_size(lm) + encoding, encoding=encoding)

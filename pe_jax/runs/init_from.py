@@ -1,0 +1,307 @@
+"""Initialise from a checkpoint (`train.init_from`): of a finished run, or of a pretrained model.
+Optimizer, learning rate and the order of the batches begin anew.
+
+Parameters are matched by name and shape. A parameter of an encoding is named by its section of the
+config, as in `pe.t5.table`, not by its place in the spec.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from pe_jax import record
+from pe_jax.data.tokenizer import BYTES, Tokenizer, named
+from pe_jax.encoding import Dims, Encoding
+from pe_jax.errors import Refused, nearest
+from pe_jax.model.config import LmConfig, stored
+from pe_jax.pretrained.load import load
+from pe_jax.pretrained.source import KINDS, Source
+from pe_jax.runs.folder import Folder
+from pe_jax.specs.parse import parse
+from pe_jax.storage.checkpoints import Checkpoints, flat
+from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.storage.paths import expanded
+from pe_jax.training.config import TrainConfig
+from pe_jax.training.step import State, structure
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""The shapes of one seed's parameters, by their paths in the model."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Checkpoint:
+    """A model to start from, before its parameters are read."""
+
+    model: Folder | Source
+    """A finished run, in which each seed starts from the same seed; or a pretrained model, from
+    which all seeds start."""
+    place: str
+    """Its path, or hf:DIR or gguf:PATH."""
+    spec: str
+    """Its encodings."""
+    shapes: Shapes
+    record: record.Parent
+    """Its part of a record, whose `new` is empty."""
+    steps: int = 0
+    """Training steps of a run."""
+    tokens: record.Vocabulary | None = None
+    """The tokenizer of a run."""
+
+    @classmethod
+    def of_run(cls, init_from: str, lm: LmConfig, seeds: Sequence[int]) -> Checkpoint:
+        """ValueError unless the run has finished, with a model of each seed."""
+        folder = Folder(Path(expanded(init_from, "train.init_from")))
+        try:
+            result = folder.result()
+        except Refused as error:
+            raise ValueError(str(error)) from error
+        if result is None:
+            runs = [path.parent.name for path in folder.path.parent.glob("*/result.json")]
+            raise ValueError(
+                f"train.init_from={init_from} is no folder of a finished run, <workdir>/<run id>"
+                f"{nearest(folder.path.name, runs, 3)}"
+            )
+        if not result.train.steps:
+            source = result.config["train"]["init_from"]
+            raise ValueError(
+                f"{folder.path} has scores alone, of the model {source}: start from that"
+            )
+        if lacking := [seed for seed in seeds if seed not in result.seeds]:
+            raise ValueError(
+                f"{folder.path} has the seeds {listed(result.seeds)}, not {listed(lacking)}: each "
+                "seed starts from the same seed, so set run.seeds to some of them"
+            )
+        if gone := {seed: at for seed, at in result.diverged.items() if seed in seeds}:
+            raise ValueError(
+                f"{folder.path} has no model to start from: {record.divergence(gone)}; leave these "
+                "seeds out"
+            )
+        if (heads := result.config["lm"].get("heads", lm.heads)) != lm.heads:
+            raise ValueError(  # which the shapes do not show
+                f"lm.heads is {heads} in {folder.path} and {lm.heads} here: its heads would be cut "
+                "apart; make them equal"
+            )
+        shapes, parameters = _first_program(folder, result)
+        about = record.Parent(
+            id=result.id,
+            parameters=parameters,
+            label=result.label,
+            config=sha256(canonical(result.config)),
+            commit=result.commit,
+            new=(),
+            dropped=(),
+        )
+        spec, steps = result.config["pe"]["spec"], result.train.steps
+        return cls(folder, str(folder.path), spec, shapes, about, steps, result.tokenizer)
+
+    @classmethod
+    def of_pretrained(cls, text: str) -> Checkpoint:
+        """ValueError or FileNotFoundError as of `Source.of`."""
+        source = Source.of(text)
+        about = source.about
+        shapes = {
+            path: leaf.shape for path, leaf in flat(structure(about.lm, about.encodings)[1]).items()
+        }
+        size = sum(map(math.prod, shapes.values()))
+        parent = record.Parent(
+            id=source.name,
+            parameters=sha256(canonical(sorted(source.digests.values()))),
+            label=f"{about.family} {_rounded(size)}",
+            config=sha256(repr(about)),
+            commit="",
+            new=(),
+            dropped=(),
+            source=source.text,
+            files=source.digests,
+        )
+        return cls(source, source.text, str(about.spec), shapes, parent)
+
+    def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
+        """Its encodings, made for a shape."""
+        return parse(self.spec).encodings(dims)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """The part of a run's id that says what it starts from: the same wherever this lies."""
+        if isinstance(self.model, Source):
+            return {"pretrained": self.record.parameters}
+        return {"id": self.record.id, "parameters": self.record.parameters}
+
+    def read(self, seeds: Sequence[int], dtype: str) -> dict[int, dict[str, jax.Array]]:
+        """The parameters by seed and path, stored in `dtype`. Refused if damaged or gone."""
+        try:
+            if isinstance(self.model, Source):
+                model = load(self.place, dtype)
+                if model.files != self.record.files:
+                    raise Refused(f"{self.place} has changed: give the same command again")
+                return dict.fromkeys(seeds, flat(model.params))
+            rows = {}
+            for group in self.model.begun_groups:
+                if not {*group} & {*seeds}:
+                    continue
+                checkpoints = Checkpoints(self.model.checkpoints(group), read_only=True)
+                arrays = checkpoints.load(self.steps)
+                for row, seed in enumerate(group):
+                    rows[seed] = {
+                        path: stored(arrays[f"params.{path}"][row], dtype) for path in self.shapes
+                    }
+            return rows
+        except (ValueError, OSError) as error:
+            raise Refused(str(error)) from error
+
+
+@dataclasses.dataclass(frozen=True)
+class InitFrom:
+    """A checkpoint, and which of its parameters a model takes over."""
+
+    checkpoint: Checkpoint
+    taken: dict[str, str]
+    """{path of a parameter here: its path in the checkpoint}."""
+    new: tuple[str, ...]
+    """Names of the parameters here that are drawn at random, as in any run."""
+
+    @classmethod
+    def of(
+        cls,
+        train: TrainConfig,
+        lm: LmConfig,
+        spec: str,
+        encodings: Sequence[Encoding],
+        seeds: Sequence[int],
+    ) -> InitFrom | None:
+        """None where train.init_from is "". ValueError if the checkpoint cannot serve, or has
+        parameters without a place in the model, or lacks parameters of a run of no steps.
+        """
+        if not train.init_from:
+            return None
+        if is_pretrained(train.init_from):
+            checkpoint = Checkpoint.of_pretrained(train.init_from)
+        else:
+            checkpoint = Checkpoint.of_run(train.init_from, lm, seeds)
+        ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
+        here, there = _paths_by_name(ours, spec), _paths_by_name(checkpoint.shapes, checkpoint.spec)
+        both = sorted(here.keys() & there.keys())
+        fits = {name: ours[here[name]] == checkpoint.shapes[there[name]] for name in both}
+        new = sorted(name for name in here if not fits.get(name))
+        if lost := [name for name in sorted(there) if not fits.get(name)]:
+            shape = list(ours[here[lost[0]]]) if lost[0] in here else "none"
+            raise ValueError(
+                f"{checkpoint.place} has {listed(lost)}, which have no place here: {lost[0]} has "
+                f"the shape {list(checkpoint.shapes[there[lost[0]]])} there and {shape} here; make "
+                "section lm and the encodings equal"
+            )
+        if new and not train.steps:
+            raise ValueError(
+                f"{checkpoint.place} lacks {listed(new)}, and train.steps=0 trains nothing: name "
+                "the encodings that it has, or give train.steps"
+            )
+        return cls(checkpoint, {here[name]: there[name] for name in both}, tuple(new))
+
+    def check_tokens(self, tokens: Tokenizer) -> None:
+        """ValueError if embeddings are taken over that belong to other tokens."""
+        if "embedding" not in self.taken:
+            return
+        place, theirs, remedy = self.checkpoint.place, self.checkpoint.tokens, self.checkpoint.place
+        if theirs is None:
+            theirs = named(place).describe()
+        else:
+            remedy = f"file:{place}/tokenizer.json" if theirs.sha256 else BYTES.spec
+        ours = tokens.describe()
+        if theirs.sha256 != ours.sha256:
+            raise ValueError(
+                f"{place} has learned other tokens ({theirs.spec}) than data.tokenizer={ours.spec} "
+                f"gives here: use --config.data.tokenizer={remedy}"
+            )
+
+    def __call__(self, state: State, seeds: Sequence[int]) -> State:
+        """The state before the first step, with the checkpoint's parameters of these seeds in it.
+        Refused if they are damaged or gone.
+        """
+        rows = self.checkpoint.read(seeds, "float32")
+        theirs = jax.tree.map(lambda *arrays: jnp.stack(arrays), *(rows[seed] for seed in seeds))
+        return state | {"params": self._filled(state["params"], theirs)}
+
+    def models(
+        self, lm: LmConfig, encodings: Sequence[Encoding], seeds: Sequence[int], dtype: str
+    ) -> dict[int, Any]:
+        """The parameters of a run of no steps, by seed, stored in `dtype`. Refused as above."""
+        like = structure(lm, encodings)[1]
+        theirs = self.checkpoint.read(seeds, dtype)
+        return {seed: self._filled(like, theirs[seed]) for seed in seeds}
+
+    def _filled(self, tree: Any, theirs: Mapping[str, jax.Array]) -> Any:
+        leaves = [
+            theirs[self.taken[name]] if name in self.taken else leaf
+            for name, leaf in flat(tree).items()
+        ]
+        return jax.tree.unflatten(jax.tree.structure(tree), leaves)
+
+    def about(self) -> record.Parent:
+        """The part `parent` of a record."""
+        return dataclasses.replace(self.checkpoint.record, new=self.new)
+
+    def summary(self) -> str:
+        """The parameters that are taken over and new, in a line."""
+        about = self.checkpoint.record
+        model = f"{about.id} ({about.label} with {self.checkpoint.spec})"
+        return (
+            f"starting from {model}: {len(self.taken)} arrays of its parameters; "
+            f"new: {listed(self.new)}"
+        )
+
+
+def is_pretrained(init_from: Any) -> bool:
+    """Whether train.init_from names a pretrained model, as hf:... or gguf:..., and not a run."""
+    return isinstance(init_from, str) and init_from.startswith(tuple(f"{kind}:" for kind in KINDS))
+
+
+def listed(items: Iterable[Any]) -> str:
+    """ "a, b, c"; the first eight of many."""
+    names = list(map(str, items))
+    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
+    return (", ".join(names[:8]) or "none") + more
+
+
+def _paths_by_name(paths: Iterable[str], spec: str) -> dict[str, str]:
+    # In a path an encoding is an index, as in shared.0.table; in a name the id of its member.
+    ids = [member.id for member in parse(spec)]
+
+    def name(path: str) -> str:
+        match path.split("."):
+            case ["shared", i, *rest]:
+                return ".".join(["pe", ids[int(i)], *rest])
+            case ["owned", layer, i, *rest]:
+                return ".".join(["pe", ids[int(i)], "layers", layer, *rest])
+        return path
+
+    return {name(path): path for path in paths}
+
+
+def _first_program(folder: Folder, result: record.Result) -> tuple[Shapes, str]:
+    # (shapes of one seed's parameters, their digest) of the first program with a model. Programs
+    # of seeds that were added later come last: they change neither.
+    begun, steps = {*(folder.begun() or result).seeds}, result.train.steps
+    groups = sorted(folder.begun_groups, key=lambda seeds: not {*seeds} & begun)
+    whole = (seeds for seeds in groups if {*seeds} - {*result.diverged})
+    first = next((seeds for seeds in whole if folder.last_step(seeds) >= steps), None)
+    if first is None:
+        raise ValueError(f"{folder.path} has no checkpoints: run it again, in another folder")
+    arrays, digests = Checkpoints(folder.checkpoints(first), read_only=True).describe(steps)
+    names = [name for name in arrays if name.startswith("params.")]
+    shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
+    of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}
+    return shapes, sha256(canonical(of_params))
+
+
+def _rounded(count: float) -> str:
+    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= unit:
+            return f"{count / unit:.3g}{name}"
+    return f"{count:g}"
