@@ -9,6 +9,7 @@ import figured
 import jax
 import numpy as np
 import pytest
+from commands import on_line
 from flax import nnx
 from helpers import DIMS
 from studies import facts_of, sheet_of, table_of

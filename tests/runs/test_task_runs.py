@@ -6,6 +6,7 @@ import shutil
 import jax
 import numpy as np
 import pytest
+from commands import on_line, stop_at
 from studies import facts_of, table_of
 
 from pe_jax import Trained
