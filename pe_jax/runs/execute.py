@@ -90,23 +90,23 @@ def _carry_out(
     with locks.locked(folder.path), Display(verbose) as display, stopping() as stop:
         if asked and (result := folder.complete(run.run.seeds, asked)):
             return result  # another process has written it meanwhile
+        begun = folder.begin(
+            Begun(
+                id=folder.path.name,
+                label=run.label,
+                command=command,
+                config=records.plain(run.config),
+                seeds=run.run.seeds,
+                corpus=text.trained.about,
+                tokenizer=text.trained.tokenizer.describe(),
+                sources=run.files,
+                parent=run.init_from.about() if run.init_from else None,
+                started=records.now(),
+                **vars(environment.process()),
+            ),
+            text.trained.tokenizer.json,
+        )
         with folder.at_work():
-            begun = folder.begin(
-                Begun(
-                    id=folder.path.name,
-                    label=run.label,
-                    command=command,
-                    config=records.plain(run.config),
-                    seeds=run.run.seeds,
-                    corpus=text.trained.about,
-                    tokenizer=text.trained.tokenizer.describe(),
-                    sources=run.files,
-                    parent=run.init_from.about() if run.init_from else None,
-                    started=records.now(),
-                    **vars(environment.process()),
-                ),
-                text.trained.tokenizer.json,
-            )
             LOG.info("%s: %s parameters of one seed", run.label, f"{run.parameters().total:,}")
             rates = sorted(one.rate for one in tried)
             if run.train.rate in (*rates[:1], *rates[-1:]):
