@@ -262,7 +262,7 @@ def facts(name: str) -> Iterator[str]:
         cells = [[k, v] for k, v in found.items() if k not in ("encoding", "group", *IDEALS)]
         yield "## Properties\n\n" + table(("property", "value"), cells)
         yield "Definitions: [the atlas](../../docs/atlas.md#the-properties)."
-    for figure in ("distance", "logits", "vectors", "positions"):
+    for figure in ("distance", "logits", "positions"):
         path = f"results/atlas/figures/{name}.{figure}.png"
         if (ROOT / path).exists():
             yield f"## Effect on attention\n\n![{figure}](../../{path})\n\n" + (

@@ -71,7 +71,7 @@ def lines(name: str, metric: str) -> list[style.Line]:
         lengths = study.evaluated[run.id, metric].lengths
         scores = [(n, study.scores[run.id, AS_TRAINED, metric, n].values) for n in lengths]
         points.append([(n, *stats.interval([*own.values()])[:2]) for n, own in scores if own])
-    return figures.lines(runs, points)
+    return [*figures.lines(runs, points).values()]
 
 
 def write() -> None:

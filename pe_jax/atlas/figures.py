@@ -53,9 +53,6 @@ def of_layer(measured: Measured, weights: Weights | None = None) -> Iterator[Atl
         yield _logits(measured)
     if measured.same.acts:
         yield _distance(measured)
-    vectors = probe.vectors(layer, layer.served)
-    if vectors is not None:
-        yield _vectors(layer, vectors)
     near, far = (probe.rotations(layer, n) for n in (layer.train_length, layer.longest))
     if near is not None and far is not None and len(near) == len(far):
         yield _rotary(layer, near, far)
@@ -246,23 +243,6 @@ def _parameters(measured: Measured) -> str:
     if measured.noised:
         return ", with noise on its parameters, which change nothing at their initial values"
     return ", with its parameters at their initial values" if any(measured.layer.params) else ""
-
-
-def _vectors(layer: Layer, vectors: Float[np.ndarray, "T D"]) -> AtlasFigure:
-    dots = vectors @ vectors.T
-    earlier = np.where(np.tri(len(dots), dtype=bool), dots, np.nan)[None]
-    mean, low, high = probe.means(earlier)
-    with plane.panels(2, 2, 0.78 * WIDTH, 2.1) as (figure, (left, right)):
-        _draw_map(figure, left, dots, layer)
-        left.set(xlabel="position (tokens); colour: dot product", ylabel="position (tokens)")
-        lines = _lines(np.arange(len(dots)), mean, (low, high))
-        _draw(right, lines, layer, "distance of two positions", "dot product")
-    return AtlasFigure(
-        "vectors",
-        "Dot products of the vectors that positions add to the input; right: their mean against "
-        f"the distance, with a band from the lowest to the highest. {BEYOND}",
-        figure,
-    )
 
 
 def _draw_map(

@@ -180,19 +180,6 @@ def embedded(
     return x
 
 
-def vectors(layer: Layer, length: int) -> Float[np.ndarray, "T D"] | None:
-    """What `embed` adds to each token of constant content: the vectors of the positions, each
-    component times +1 or -1. None where no member overrides the hook, or where it adds nothing.
-    """
-    if not any(overrides(e, "embed") for e in layer.encodings):
-        return None
-    x = jnp.asarray(contents(layer, length)[0].x)
-    made = tuple(e.at(length) for e in layer.encodings)
-    moved = jax.jit(functools.partial(embedded, made))
-    out = np.asarray(moved(layer.params, x, jnp.asarray(positions(layer, length))) - x)
-    return out if _largest(out) > 0 else None
-
-
 def _largest(array: np.ndarray) -> float:
     """The largest finite absolute value; 0 without any."""
     return float(np.max(np.abs(array), initial=0, where=np.isfinite(array)))

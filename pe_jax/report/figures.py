@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +79,8 @@ def curves(
         return None
     name, samples = metric.measured, isinstance(metric, SampleMetric)
     share = in_percent(metric) and metric != HEADROOM and not paired
-    drawn = lines([run for run, _, _ in models], points, PERCENT if share else NO_BOUNDS)
+    bounds = PERCENT if share else NO_BOUNDS
+    drawn = [*lines([run for run, _, _ in models], points, bounds).values()]
     trained = sorted({run.train.length for run in runs})
     doubled = plane.doublings(trained[0], lengths[0], lengths[-1])
     minus = f",\nminus those at {trained[0]}" if paired else ""
@@ -136,12 +137,17 @@ def method_lines(group: Group, metric: Metric) -> list[Line]:
 
 
 def lines(
-    results: Sequence[Result],
+    runs: Sequence[Result],
     points: Sequence[Sequence[tuple]],
     bounds: tuple[float, float] = NO_BOUNDS,
-) -> list[Line]:
-    """A line for each result that has points (x, mean, half)."""
-    return [line for _, line in _lines_of_results(results, points, bounds)]
+) -> dict[str, Line]:
+    """A line for each run that has points (x, mean, half), by the run's id."""
+    names, look = labels.short(runs), looks(runs)
+    return {
+        run.id: Line.through(own, names[run.id], look[run.id], bounds)
+        for run, own in zip(runs, points, strict=True)
+        if own
+    }
 
 
 # A row of dots for each encoding, where they are more than one plane can show
@@ -284,7 +290,7 @@ def positions(
         _points((at, stats.paired(own[at], of_base[at])) for at in own if at in of_base)
         for own in of_each
     ]
-    drawn = lines(runs, changes)
+    drawn = [*lines(runs, changes).values()]
     if len(drawn) < 2:
         return None
     name = labels.short(runs)[base.id]
@@ -455,10 +461,11 @@ def training(results: Sequence[Result], width: float = 5.5) -> Figure | None:
     `width` is in inches. None where no result has values of several steps, and for more than 16
     encodings, whose panels would be alike.
     """
-    points = [_training_points(result.train.progress) for result in results]
+    drawn = lines(results, [_training_points(result.train.progress) for result in results])
     drawn = [
-        replace(line, broken=tuple(filter(None, map(_broken, result.train.progress))))
-        for result, line in _lines_of_results(results, points)
+        replace(drawn[result.id], broken=tuple(filter(None, map(_broken, result.train.progress))))
+        for result in results
+        if result.id in drawn
     ]
     if len(drawn) > MOST:
         return None
@@ -502,17 +509,21 @@ def rates(
 
 def _training_points(progress: Sequence[Progress]) -> list[tuple[float, float, float]]:
     """(step, mean, half) over the seeds; none where only one step was scored."""
-    by_step = _by_x((one.seed, one.step, one.valid) for one in progress)
-    if len(by_step) < 2:
+    values: dict[float, list[float]] = {}
+    for seed in progress:
+        for step, value in zip(seed.step, seed.valid, strict=True):
+            finite = value is not None and math.isfinite(value)
+            values.setdefault(step, []).extend([value] if finite else [])
+    if len(values) < 2:
         return []
-    return _points((step, stats.interval([*own.values()])) for step, own in by_step.items())
+    return _points((step, stats.interval(values[step])) for step in sorted(values))
 
 
 def _broken(progress: Progress) -> tuple[float, float] | None:
     """(step, value) of the last finite value of a seed that does not end with one."""
-    known = list(_finite(progress.step, progress.valid))
-    ends = known and known[-1][0] == progress.step[-1]
-    return None if ends or not known else known[-1]
+    scored = list(zip(progress.step, progress.valid, strict=True))
+    finite = [(x, y) for x, y in scored if y is not None and math.isfinite(y)]
+    return finite[-1] if finite and finite[-1] != scored[-1] else None
 
 
 def _lines_of_tried(results: Sequence[Result]) -> list[Line]:
@@ -525,11 +536,9 @@ def _lines_of_tried(results: Sequence[Result]) -> list[Line]:
         )
         for result in results
     ]
-    found = []
-    for result, line in _lines_of_results(results, points):
-        best = min(result.rates, key=lambda one: one.mean)
-        found.append(replace(line, ringed=(best.rate, best.mean)))
-    return found
+    drawn = lines(results, points)
+    best = {r.id: min(r.rates, key=lambda tried: tried.mean) for r in results if r.id in drawn}
+    return [replace(drawn[id], ringed=(one.rate, one.mean)) for id, one in best.items()]
 
 
 def _lines_of_runs(study: Study, runs: Sequence[Result], metric: Metric) -> list[Line]:
@@ -657,7 +666,7 @@ def _task_panel(axes: Axes, study: Study, table: Table, look: Mapping[str, Look]
     return False
 
 
-# What several figures share: lines through means, values by position
+# What several figures share
 
 
 def _name_rows(axes: Axes, names: Sequence[str]) -> None:
@@ -674,20 +683,6 @@ def _best_first(lines: Sequence[Line], sign: int) -> list[Line]:
     return sorted(lines, key=lambda line: (-line.x[-1], sign * line.mean[-1]))
 
 
-def _lines_of_results(
-    results: Sequence[Result],
-    points: Sequence[Sequence[tuple]],
-    bounds: tuple[float, float] = NO_BOUNDS,
-) -> list[tuple[Result, Line]]:
-    """Each result that has points (x, mean, half), with its line."""
-    names, look = labels.short(results), looks(results)
-    return [
-        (result, Line.through(own, names[result.id], look[result.id], bounds))
-        for result, own in zip(results, points, strict=True)
-        if own
-    ]
-
-
 def _points(
     found: Iterable[tuple[float, Cell | stats.Interval]],
 ) -> list[tuple[float, float, float]]:
@@ -698,24 +693,3 @@ def _points(
 def _better(metric: Metric) -> str:
     """The direction of a metric, below its name on an axis."""
     return f"({metric.better} is better)"
-
-
-def _by_x(
-    curves: Iterable[tuple[Any, Sequence[float], Sequence[float | None]]],
-) -> dict[float, dict[Any, float]]:
-    """The finite values of curves (replica, x, values) at each x, in order, by replica; {} at an x
-    without any.
-    """
-    found: dict[float, dict[Any, float]] = {}
-    for replica, xs, values in curves:
-        found |= {x: {} for x in xs if x not in found}
-        for x, value in _finite(xs, values):
-            found[x][replica] = value
-    return dict(sorted(found.items()))
-
-
-def _finite(xs: Iterable[float], values: Iterable[float | None]) -> Iterator[tuple[float, float]]:
-    """(x, value) of each finite value."""
-    for x, value in zip(xs, values, strict=True):
-        if value is not None and math.isfinite(value):
-            yield x, value

@@ -23,13 +23,11 @@ if TYPE_CHECKING:
 
 PACKAGES = "booktabs,adjustbox"
 NEEDED = rf"% These tables need \usepackage{{{PACKAGES}}}." + "\n"
-MOST = 40  # rows that fit a page of LaTeX
 LINE = 84  # characters of a row that fit a line of LaTeX at a readable size
 GAP = 2  # terminal: characters between columns
 NARROW, WIDE = 80, 120  # terminal: least width of notes, width of general ones
 PIECE = re.compile(r"[^\s+,]*[+,]*\s*")  # of a label, after which a line of it may end
 FIRST = "Caution"  # the question whose notes a terminal with few lines prints first
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
 TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -220,15 +218,10 @@ def _md_note(question: str, plain: str) -> str:
 
 
 def csv(sheets: Iterable[Sheet]) -> str:
-    """The numbers of the tables in full, below the names of their columns. Text that a spreadsheet
-    would take for a formula begins with an apostrophe.
-    """
+    """The numbers of the tables in full, below the names of their columns."""
     import pandas
 
-    def safe(value: Any) -> Any:
-        return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
-
-    rows = [{k: safe(v) for k, v in row.items()} for sheet in sheets for row in sheet.numbers]
+    rows = [row for sheet in sheets for row in sheet.numbers]
     return pandas.DataFrame(rows, dtype=object).to_csv(index=False)
 
 
@@ -252,8 +245,8 @@ def latex(sheets: Sequence[Sheet]) -> str:
     """The tables as floats for a paper, below a comment that names the packages they need. The
     caption is one sentence; the general notes are comments at the end.
 
-    Columns that a line of text has no room for are left out, which a comment says. A table of more
-    than 40 rows is split into several floats of one number, the first of which has the label.
+    Columns that a line of text has no room for are left out, which a comment says. A table that is
+    higher than a page is made smaller.
     """
     parts = [NEEDED]
     for sheet in sheets:
@@ -262,45 +255,34 @@ def latex(sheets: Sequence[Sheet]) -> str:
             # --column chooses the columns of tables of scores, here the ones with spare columns.
             advice = "; --column=NAME chooses the columns" if sheet.spare else ""
             parts.append(f"% Left out: {join(left_out)}{advice}.")
-        parts += _floats(fitted)
+        parts.append(_float(fitted))
     parts += [f"% {question}. {' '.join(told)}" for question, told in glossary(sheets).items()]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
-def _floats(sheet: Sheet) -> Iterator[str]:
+def _float(sheet: Sheet) -> str:
     below = [_tex(" ".join(told)) for told in own_notes(sheet).values()]
     below += [f"{_superscript(i)} {_tex(why)}." for i, why in enumerate(sheet.footnotes, 1)]
-    parts = [sheet.blocks] if len(sheet.rows) <= MOST else [*_pages(sheet)]
-    for i, blocks in enumerate(parts):
-        again = [r"\addtocounter{table}{-1}", rf"\caption{{{_tex(sheet.title)} (continued).}}"]
-        caption = sheet.caption or f"{sheet.title}."
-        first = [rf"\caption{{{_tex(caption)}}}", rf"\label{{{sheet.label}}}"]
-        ending = rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}"
-        yield "\n".join(
-            [
-                r"\begin{table}[tp]",
-                r"\centering\small",
-                *(again if i else first),
-                r"\par\smallskip\setlength{\tabcolsep}{3pt}",
-                r"\begin{adjustbox}{max width=\linewidth}",
-                _tabular(sheet, blocks),
-                r"\end{adjustbox}",
-                *([ending] if below and i == len(parts) - 1 else []),
-                r"\end{table}",
-                "",
-            ]
-        )
+    ending = rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}"
+    return "\n".join(
+        [
+            r"\begin{table}[tp]",
+            r"\centering\small",
+            rf"\caption{{{_tex(sheet.caption or f'{sheet.title}.')}}}",
+            rf"\label{{{sheet.label}}}",
+            r"\par\smallskip\setlength{\tabcolsep}{3pt}",
+            r"\begin{adjustbox}{max width=\linewidth, max totalheight=0.8\textheight}",
+            _tabular(sheet),
+            r"\end{adjustbox}",
+            *([ending] if below else []),
+            r"\end{table}",
+            "",
+        ]
+    )
 
 
-def _pages(sheet: Sheet) -> Iterator[Sequence[tuple[str, tuple[tuple[Printed, ...], ...]]]]:
-    """Each block in as few equal parts of at most MOST rows as there can be."""
-    for name, rows in sheet.blocks:
-        size = math.ceil(len(rows) / math.ceil(len(rows) / MOST))
-        yield from ([(name, rows[i : i + size])] for i in range(0, len(rows), size))
-
-
-def _tabular(sheet: Sheet, blocks: Sequence[tuple[str, tuple[tuple[Printed, ...], ...]]]) -> str:
-    """The rows of these blocks below the header, with a rule between two blocks."""
+def _tabular(sheet: Sheet) -> str:
+    """The rows below the header, with a rule between two blocks."""
     import pandas
 
     def cell(cell: Printed) -> str:
@@ -309,9 +291,9 @@ def _tabular(sheet: Sheet, blocks: Sequence[tuple[str, tuple[tuple[Printed, ...]
         return (rf"\textbf{{{text}}}" if cell.bold else text) + _superscript(sheet.mark(cell))
 
     body = []
-    for i, (_, rows) in enumerate(blocks):
+    for _, rows in sheet.blocks:
         lines = [[*map(cell, row)] for row in rows]
-        if i and lines:
+        if body and lines:
             lines[0][0] = rf"\midrule {lines[0][0]}"
         body += lines
     frame = pandas.DataFrame(body, columns=[*map(_title, sheet.columns)]).style.hide(axis="index")
@@ -391,16 +373,14 @@ class Fitted:
         yield table
         yield Text()
         notes = own_notes(self.sheet)
-        doubts = {FIRST: notes.pop(FIRST)} if self.lines and FIRST in notes else {}
         told = [f"{asked}: {' '.join(parts)}" for asked, parts in notes.items()]
-        if self.lines:
-            told = [note for parts in (doubts | notes).values() for note in parts]
-        yield Dim(tuple(told), _total(widths), self.lines)
         below = [f"[{i}] {why}" for i, why in enumerate(sheet.footnotes, 1)]
-        below = ["; ".join(below)] if below and self.lines else below
-        many = self.lines and len(left_out) > 5
-        named = [*left_out[:3], f"{len(left_out) - 3} more"] if many else left_out
-        below += [f"Left out, too wide: {join(named)}."] if left_out else []
+        if self.lines:
+            order = sorted(notes, key=lambda asked: asked != FIRST)
+            told = [note for asked in order for note in notes[asked]]
+            below = ["; ".join(below)] if below else []
+        below += [f"Left out, too wide: {join(left_out)}."] if left_out else []
+        yield Dim(tuple(told), _total(widths), self.lines)
         yield Dim(tuple(below), _total(widths))
 
 

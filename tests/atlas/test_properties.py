@@ -206,13 +206,6 @@ def test_window_hides_far_keys(measured):
     np.testing.assert_array_equal(np.isfinite(same.added), np.broadcast_to(seen, same.added.shape))
 
 
-def test_position_vectors_are_those_of_the_table(measured):
-    one = measured("learned")
-    table = np.asarray(one.layer.params[0]["table"])
-    np.testing.assert_allclose(probe.vectors(one.layer, L), table, atol=1e-6)
-    assert one.layer.served == L and one.same.added.shape[1:] == (L, L)
-
-
 def test_encodings_without_an_initial_effect_are_shown_with_noise(measured):
     cope, alibi = measured("cope"), measured("alibi")
     assert cope.noised and cope.same.acts and cope.random is not None
@@ -224,7 +217,7 @@ def test_figures_are_drawn_where_there_is_something_to_show(measured):
     for spec, names in {
         "nope": [],
         "rope": ["logits", "distance", "rotary"],
-        "learned": ["logits", "distance", "vectors"],
+        "learned": ["logits", "distance"],
         "shape": ["positions"],
         "repo": ["logits"],
     }.items():

@@ -42,8 +42,7 @@ def test_a_report_is_whole_whatever_its_runs_are_called(tmp_path):
     rows = list(csv.reader(io.StringIO((tmp_path / "table.csv").read_text())))
     assert {len(row) for row in rows} == {len(rows[0])}
     shown = {" ".join(name.split()) for name in ODD}
-    wanted = {f"'{name}" if name.startswith("=") else name for name in shown}
-    assert wanted <= {row[1] for row in rows}
+    assert shown <= {row[1] for row in rows}
     table = [line for line in (tmp_path / "table.md").read_text().splitlines() if line[:1] == "|"]
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table}) == 1
 
@@ -70,14 +69,6 @@ def test_markdown_has_no_html_and_no_links_of_a_name_or_a_source():
         assert "evil" in text and not re.search(r"(?<!\\)<(?!/?sup>)", text)
         assert not re.search(r"\][(\[:]|(?<!\\)://|www\.", text)
         assert len(re.findall("^# ", text, re.M)) == text.startswith("# ")
-
-
-def test_text_that_a_spreadsheet_would_compute_begins_with_an_apostrophe():
-    rows = [{"a": "=1+1", "b": -1.5}, {"a": "@x", "b": None}, {"a": "rope", "b": 2}]
-    assert (
-        sheet.csv([sheet.Sheet("", (), (), numbers=tuple(rows))])
-        == "a,b\n'=1+1,-1.5\n'@x,\nrope,2\n"
-    )
 
 
 def test_a_users_class_is_called_by_its_name():

@@ -373,21 +373,6 @@ def test_latex_names_its_packages_and_each_table_has_a_label_of_its_own(records)
     assert labels == ["tab:same_targets", "tab:nonoverlapping", "tab:same_targets-2"]
 
 
-def test_a_long_table_is_split_into_floats_of_one_number_that_fit_a_page():
-    some = [make_record(f"e{i:02d}", [2.5 + i / 100] * 5) for i in range(50)]
-    long = table_of(some)
-    parts = sheet.latex(sheets.extrapolation([long])).split(r"\begin{table}")[1:]
-    rows = [
-        re.findall(r"^(?:\\midrule )?(e\d\d(?:, (?:window|cropped to) 64)?) ", p, re.M)
-        for p in parts
-    ]
-    assert max(len(own) for own in rows) <= 25
-    assert sum(rows, []) == [row.label for row in long.rows]
-    assert [r"\label" in part for part in parts] == [True] + [False] * 4
-    assert [r"\addtocounter{table}{-1}" in part for part in parts] == [False] + [True] * 4
-    assert ["Gain: " in part for part in parts] == [False] * 4 + [True]
-
-
 def test_rows_can_be_chosen_ordered_and_named(tmp_path, records, unsaved):
     choice = Selection.of(["rope as RoPE", "alibi"])
     written = write_report(records, tmp_path / "study", choice=choice)
