@@ -16,6 +16,7 @@ from pe_jax.atlas.weights import Weights
 from pe_jax.report import plane
 from pe_jax.report.plane import GUIDE, Plane, fill
 from pe_jax.report.style import COLOURS, DASHES, Line, Look
+from pe_jax.report.words import capital
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,8 +31,8 @@ DRAWS = 3
 QUERY, KEY = "query position (tokens)", "key position (tokens)"
 BEYOND = "Shaded: beyond the training length."
 WORDS = {
-    LOGIT: "What the encoding adds to the logit",
-    WEIGHT: "The logarithm of what the encoding multiplies the weight by,",
+    LOGIT: "what the encoding adds to the logit",
+    WEIGHT: "the logarithm of what the encoding multiplies the weight by",
 }
 
 
@@ -133,7 +134,7 @@ def _distance(measured: Measured) -> AtlasFigure:
     wide = any((line.high > line.low).any() for line in lines)
     return AtlasFigure(
         "distance",
-        f"Left: {_what(measured)} against the distance, the mean of all pairs."
+        f"Left: {WORDS[measured.same.unit]} against the distance, the mean of all pairs."
         f"{' Bands: from the lowest pair to the highest.' if wide else ''} Middle: the share of "
         "the last query's attention that lies within a distance. Right: how many keys, counted "
         f"from the query outwards, hold {probe.SHARE:.0%} of its attention. {BEYOND}",
@@ -142,16 +143,15 @@ def _distance(measured: Measured) -> AtlasFigure:
 
 
 def _positions(layer: Layer) -> AtlasFigure:
-    lines = []
-    for seed in range(DRAWS):
-        drawn = probe.positions(layer, layer.train_length, seed, train=True).astype(float)
-        look = Look(COLOURS[0], DASHES[seed], "")
-        lines.append(
-            Line(f"training, draw {seed + 1}", np.arange(len(drawn)), drawn, drawn, drawn, look)
-        )
-    drawn = probe.positions(layer, layer.served).astype(float)
-    look = Look(COLOURS[1], "-", "")
-    lines.append(Line("evaluation", np.arange(len(drawn)), drawn, drawn, drawn, look))
+    draws = [probe.positions(layer, layer.train_length, s, train=True) for s in range(DRAWS)]
+    drawn = [
+        *((f"training, draw {i + 1}", y, COLOURS[0], DASHES[i]) for i, y in enumerate(draws)),
+        ("evaluation", probe.positions(layer, layer.served), COLOURS[1], "-"),
+    ]
+    lines = [
+        Line(name, np.arange(len(y)), y, y, y, Look(colour, dash, ""))
+        for name, y, colour, dash in drawn
+    ]
     with plane.panels(1, 1, WIDTH / 2 + 0.4, 1.7) as (figure, panels):
         _draw(panels[0], lines, layer, "place in the sequence (tokens)", "position")
         _legend(figure, panels)
@@ -226,15 +226,11 @@ def _logits(measured: Measured) -> AtlasFigure:
     note = " Grey: positions that it does not serve." if layer.served < layer.longest else ""
     return AtlasFigure(
         "logits",
-        f"{WORDS[same.unit]} of each query and key, where every token has {content}"
+        f"{capital(WORDS[same.unit])}, for each query and key, where every token has {content}"
         f"{_parameters(measured)}. Dashed: the training length, {layer.train_length} tokens; "
         f"evaluated at {layer.served}. White: keys that the query does not see.{note}{second}",
         figure,
     )
-
-
-def _what(measured: Measured) -> str:
-    return WORDS[measured.same.unit].rstrip(",").replace("W", "w", 1).replace("T", "t", 1)
 
 
 def _parameters(measured: Measured) -> str:

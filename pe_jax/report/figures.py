@@ -512,8 +512,9 @@ def _training_points(progress: Sequence[Progress]) -> list[tuple[float, float, f
     values: dict[float, list[float]] = {}
     for seed in progress:
         for step, value in zip(seed.step, seed.valid, strict=True):
-            finite = value is not None and math.isfinite(value)
-            values.setdefault(step, []).extend([value] if finite else [])
+            values.setdefault(step, [])
+            if value is not None and math.isfinite(value):
+                values[step].append(value)
     if len(values) < 2:
         return []
     return _points((step, stats.interval(values[step])) for step in sorted(values))
