@@ -284,7 +284,7 @@ def files(folder):
     return {p.name: p.read_bytes() for p in folder.iterdir()}
 
 
-def test_a_folder_that_another_process_holds_is_refused(lab, folder):
+def test_a_folder_held_by_another_process_raises(lab, folder):
     with locks.locked(folder):
         assert locks.is_locked(folder)
         done = lab.run(folder.parent).wait()
@@ -292,7 +292,7 @@ def test_a_folder_that_another_process_holds_is_refused(lab, folder):
     assert not locks.is_locked(folder) and [*files(folder)] == [locks.FILE]
 
 
-def test_a_run_begun_on_other_text_is_refused(lab, folder):
+def test_a_run_begun_on_other_text_raises(lab, folder):
     begun = records.encode(BEGUN)
     (folder / "config.json").write_text(begun)
     done = lab.run(folder.parent).wait()

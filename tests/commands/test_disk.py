@@ -45,7 +45,7 @@ def everything(folder):
         ("prepare", "--source=files:{text} --name=ours --data_dir={file}"),
     ],
 )
-def test_a_file_where_a_folder_must_be_is_told_before_the_work(lab, name, arguments):
+def test_files_in_place_of_folders_raise_before_the_work(lab, name, arguments):
     places = {place: lab.folder / place for place in ("file", "runs", "new", "text")}
     words = [
         word
@@ -60,7 +60,7 @@ def test_a_file_where_a_folder_must_be_is_told_before_the_work(lab, name, argume
 
 
 @pytest.mark.parametrize("name", (pytest.param("table.md", marks=pytest.mark.slow), "curves.png"))
-def test_a_report_that_cannot_be_written_whole_is_not_written(lab, tmp_path, name):
+def test_a_report_is_written_whole_or_not_at_all(lab, tmp_path, name):
     (tmp_path / "runs.jsonl").write_text("of before")
     (tmp_path / name).mkdir()
     before = everything(tmp_path)
@@ -70,7 +70,7 @@ def test_a_report_that_cannot_be_written_whole_is_not_written(lab, tmp_path, nam
     assert everything(tmp_path) == before
 
 
-def test_what_fails_in_the_middle_leaves_no_folder(tmp_path):
+def test_a_failed_write_leaves_no_folder(tmp_path):
     with pytest.raises(OSError, match=f"No space left on device: '{tmp_path}/out'"):
         with atomic.together(tmp_path / "out") as draft:
             atomic.write(draft / "first", "text")
@@ -78,7 +78,7 @@ def test_what_fails_in_the_middle_leaves_no_folder(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_that_cannot_be_read_hides_no_other(lab, tmp_path):
+def test_an_unreadable_run_hides_no_other(lab, tmp_path):
     run = the_run(lab.folder / "runs")
     (tmp_path / "good").symlink_to(run)
     (tmp_path / "odd/result.json").mkdir(parents=True)

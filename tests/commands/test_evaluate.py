@@ -73,7 +73,7 @@ def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path
     assert "move the targets" in done.err
 
 
-def test_other_text_and_split_are_told_beside_the_text_of_training(lab, workdir, tmp_path):
+def test_other_text_and_split_are_recorded(lab, workdir, tmp_path):
     other = write_text(tmp_path / "other", seed=1)
     flags = ["--swaps=", "--metrics=nonoverlapping", f"--source=files:{other}", "--split=valid"]
     done = start(lab, f"--workdir={the_run(workdir)}", *flags, f"--out={tmp_path / 'out'}")
@@ -111,7 +111,7 @@ def test_a_damaged_final_checkpoint_is_refused_and_the_one_before_not_scored(
     assert sorted(copy.rglob("*")) == before
 
 
-def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
+def test_mistakes_in_an_evaluation_are_one_line(lab, workdir, tmp_path):
     for arguments, words in (
         ([], "--workdir=RUN is required"),
         ([f"--workdir={tmp_path}"], "no finished run in"),
@@ -125,7 +125,7 @@ def test_a_mistake_in_an_evaluation_is_told(lab, workdir, tmp_path):
         assert done.err.startswith("pe-jax evaluate: ") and done.err.count("\n") == 1
 
 
-def test_an_unfinished_run_is_told(lab, workdir, tmp_path):
+def test_an_unfinished_run_raises(lab, workdir, tmp_path):
     (tmp_path / "rope-1").mkdir()
     shutil.copy(the_run(workdir) / "config.json", tmp_path / "rope-1")
     assert "has not finished yet" in start(lab, f"--workdir={tmp_path / 'rope-1'}").err

@@ -108,7 +108,7 @@ def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
         (["--metrics=records"], "the sentences of records alone have"),
     ],
 )
-def test_mistakes_are_told_in_one_line(lab, tmp_path, arguments, words):
+def test_mistakes_are_one_line(lab, tmp_path, arguments, words):
     done = start(lab, f"--workdir={tmp_path / 'runs'}", *arguments)
     assert (done.code, done.err.count("\n"), words in done.err) == (2, 1, True), done.err
     assert not (tmp_path / "runs").exists()

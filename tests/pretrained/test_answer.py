@@ -205,7 +205,7 @@ def test_right_and_wrong_answers_have_mcnemars_test():
     assert by["rerope"] == by["pi"] == pytest.approx(4 * 2 * 0.5 ** (PLACES - 1))
 
 
-def test_as_if_trained_at_fewer_tokens_the_model_as_it_is_is_the_truth():
+def test_as_if_trained_at_fewer_tokens_the_unchanged_model_is_the_truth():
     found = answer(result(reference=128), parse("rope").encodings(DIMS))
     assert found.as_if and found.baseline == "as it is"
     assert "as it is" not in [c.name for c in found.ranked]

@@ -143,7 +143,7 @@ def test_a_scaling_is_read_back_with_its_frequencies_and_temperature(spec):
         ("alibi", "not ALiBi"),
     ],
 )
-def test_what_a_config_cannot_say_is_refused(spec, words):
+def test_encodings_without_a_rope_type_raise(spec, words):
     with pytest.raises(ValueError, match=f"{words}.*own code"):
         rope_parameters(parse(spec).encodings(DIMS))
 

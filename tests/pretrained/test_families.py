@@ -40,14 +40,14 @@ def logits(model, tokens):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_the_logits_of_a_folder_are_huggingfaces(name):
+def test_logits_of_folders_are_those_of_transformers(name):
     model = load(f"hf:{GOLDEN / name}")
     golden = np.load(GOLDEN / name / "logits.npz")
     np.testing.assert_allclose(logits(model, golden["tokens"]), golden["logits"], atol=1e-4)
     assert golden["logits"].std() > 0.3
 
 
-def test_the_logits_of_a_gguf_file_are_huggingfaces_and_so_is_its_text():
+def test_logits_and_tokens_of_a_gguf_file_are_those_of_transformers():
     model = load(f"gguf:{GOLDEN / 'gguf' / 'model.gguf'}")
     golden = np.load(GOLDEN / "gguf" / "logits.npz")
     np.testing.assert_allclose(logits(model, golden["tokens"]), golden["logits"], atol=1e-4)
@@ -111,7 +111,7 @@ def test_the_fields_of_a_scaling_are_those_of_its_encoding():
     assert member.fields == wanted | {"attention_factor": 1.5}
 
 
-def test_fields_that_huggingface_passes_over_change_nothing():
+def test_fields_that_transformers_ignores_change_nothing():
     """Its dynamic NTK counts from max_position_embeddings alone."""
     dynamic = {"rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}
     known = described(CONFIG | {"rope_parameters": dynamic})
@@ -121,7 +121,7 @@ def test_fields_that_huggingface_passes_over_change_nothing():
     assert described(CONFIG | more) == known
 
 
-def test_a_scaling_beside_the_two_bases_of_a_gemma_is_that_of_its_layers_without_a_window():
+def test_rope_scaling_of_a_gemma_3_acts_in_layers_without_a_window():
     config = json.loads((GOLDEN / "gemma3" / "config.json").read_text())
     own = {kind: {"rope_type": "default", "rope_theta": 1e4} for kind in ("sliding_attention",)}
     own |= {"full_attention": {"rope_type": "default", "rope_theta": 1e6}}
@@ -134,7 +134,7 @@ NO_NUMBERS = ("9)+{}:X(", "9", "true", True, [9], {"9": 9}, math.nan)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_what_is_no_number_is_refused_by_its_name_and_runs_nothing(name, tmp_path):
+def test_values_that_are_no_numbers_raise_with_their_names(name, tmp_path):
     """A path in a field imports no file of the model's folder."""
     (tmp_path / "code.py").write_text(f"open({str(tmp_path / 'RAN')!r}, 'w')")
     config = json.loads((GOLDEN / name / "config.json").read_text())
@@ -247,7 +247,7 @@ WRONG_GEMMA = {
 }
 
 
-def test_a_description_that_is_not_understood_is_refused(subtests):
+def test_unknown_descriptions_raise(subtests):
     gemma, neox = (
         json.loads((GOLDEN / name / "config.json").read_text()) for name in ("gemma3", "gpt_neox")
     )
@@ -282,7 +282,7 @@ def test_added_tokens_without_an_embedding_are_no_tokens(tmp_path):
     assert model.decode(model.encode("an <image>")) == "an <image>"
 
 
-def test_a_gguf_file_that_does_not_say_it_has_a_token_before_texts():
+def test_gguf_files_have_a_token_before_texts_by_default_of_their_kind():
     """Of SentencePiece llama.cpp takes it to have one, of other tokenizers none."""
     made = json.loads(with_field("gguf_gemma3", "tokenizer.ggml.add_bos_token", None).tokenizer)
     assert made["post_processor"]["special_tokens"]["<bos>"]["ids"] == [2]
@@ -318,7 +318,7 @@ WRONG_FIELDS = {
 }
 
 
-def test_a_field_of_a_gguf_file_that_is_not_what_it_must_be_is_refused_by_name(subtests):
+def test_invalid_fields_of_gguf_files_raise_with_their_names(subtests):
     for model, wrong in WRONG_FIELDS.items():
         for name, value in ((name, value) for name, values in wrong.items() for value in values):
             with (
@@ -330,7 +330,7 @@ def test_a_field_of_a_gguf_file_that_is_not_what_it_must_be_is_refused_by_name(s
                 file.tokenizer  # noqa: B018
 
 
-def test_a_damaged_gguf_file_is_refused(tmp_path):
+def test_damaged_gguf_files_raise(tmp_path):
     raw = (GOLDEN / "gguf" / "model.gguf").read_bytes()
     path = tmp_path / "model.gguf"
     for size in (0, 100, 9000, len(raw) - 1):
@@ -367,7 +367,7 @@ def test_gemma_3_keeps_its_norms_in_float32():
         ("llama_tied", {"hidden_act": ABSENT, "is_llama_config": True}, "rope"),
     ],
 )
-def test_what_a_description_leaves_out_is_as_in_huggingfaces_library(family, change, spec):
+def test_defaults_are_those_of_transformers(family, change, spec):
     config = json.loads((GOLDEN / family / "config.json").read_text()) | change
     config = {name: value for name, value in config.items() if value is not ABSENT}
     assert str(described(config).spec) == spec
@@ -381,7 +381,7 @@ def test_a_qwen3_has_heads_of_128_unless_it_says_otherwise():
 
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
 @pytest.mark.parametrize("text", ["[]", "null", "[" * 100_000, "\udcff"])
-def test_a_description_that_is_no_object_is_refused(folder, text, name):
+def test_descriptions_that_are_no_objects_raise(folder, text, name):
     (folder / name).write_text(text, "utf-8", "surrogateescape")
     with pytest.raises(
         ValueError, match=" (must be an object|is no JSON|is no tokenizer.json)"
@@ -395,7 +395,7 @@ def folder(tmp_path):
     return Path(shutil.copytree(GOLDEN / "llama", tmp_path / "llama"))
 
 
-def test_a_model_that_is_not_whole_is_refused(folder):
+def test_incomplete_models_raise(folder):
     weights = folder / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-100])
     with pytest.raises(ValueError, match="no whole safetensors file"):
@@ -411,7 +411,7 @@ def test_a_model_that_is_not_whole_is_refused(folder):
         load(f"gguf:{folder / 'config.json'}")
 
 
-def test_weights_that_are_not_those_of_the_description_are_refused(folder):
+def test_weights_that_contradict_the_description_raise(folder):
     def changed(**fields):
         (folder / "config.json").write_text(json.dumps(CONFIG | fields))
         return f"hf:{folder}"

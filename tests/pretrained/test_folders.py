@@ -17,7 +17,7 @@ CASES = json.loads((GOLDEN.parent / "folders.json").read_text())
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_a_random_folder_has_huggingfaces_logits_or_is_refused_by_name(number, tmp_path):
+def test_random_folders_have_the_logits_of_transformers_or_raise(number, tmp_path):
     case = CASES[number]
     (tmp_path / "config.json").write_text(json.dumps(case["config"]))
     (tmp_path / "tokenizer.json").write_text(BYTES.as_json())
