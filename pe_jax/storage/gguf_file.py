@@ -8,7 +8,6 @@ Quantised tensors are dequantised by the package `gguf`.
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -90,10 +89,11 @@ class GgufFile:
     def __init__(self, path: Path):
         try:
             import gguf
-        except ImportError:
-            needed = f"gguf:PATH needs the library gguf: {to_install('pretrained')}"
-            raise ValueError(needed) from None
-        self.library, self.path = gguf, path
+            import tokenizers
+        except ImportError as error:
+            needed = f"gguf:PATH needs gguf and tokenizers: {to_install('pretrained')}"
+            raise ValueError(needed) from error
+        self.library, self.tokenizers, self.path = gguf, tokenizers, path
         try:
             reader = gguf.GGUFReader(path)
         except (ValueError, IndexError, KeyError) as error:
@@ -153,99 +153,60 @@ class GgufFile:
         """The text of a tokenizer.json. ValueError unless it is a byte-level BPE whose splitting of
         text is known, or one of SentencePiece that puts no space before a text.
         """
+        library = self.tokenizers
+        decoders, pre_tokenizers = library.decoders, library.pre_tokenizers
         kind, split = self._value(f"{GGML}model", str), self._value(f"{GGML}pre", str | None)
         tokens = self._entries("tokens", str)
         kinds = self._entries("token_type", int, len(tokens))
+        vocab = {token: i for i, token in enumerate(tokens)}
         if kind == "gpt2" and split in DIGITS:
-            made = self._byte_level(tokens, DIGITS[split])
+            merges = [tuple(merge.split(" ", 1)) for merge in self._entries("merges", str)]
+            made = library.Tokenizer(library.models.BPE(vocab, merges))
+            steps = [pre_tokenizers.Digits(individual_digits=True)] if DIGITS[split] else []
+            steps.append(pre_tokenizers.ByteLevel(add_prefix_space=False))
+            made.pre_tokenizer = pre_tokenizers.Sequence(steps)
+            made.decoder = decoders.ByteLevel()
         elif kind == "llama" and self._value(f"{GGML}add_space_prefix", bool | None) is False:
-            made = self._sentencepiece(tokens, kinds)
+            merges = self._merges(tokens, kinds, vocab)
+            made = library.Tokenizer(library.models.BPE(vocab, merges, byte_fallback=True))
+            made.normalizer = library.normalizers.Replace(" ", SPACE)
+            steps = [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse()]
+            made.decoder = decoders.Sequence(steps)
         else:
             raise ValueError(
                 f"{self.path} has a tokenizer of the kind {kind!r} with the splitting {split!r}; "
                 f"known are gpt2 with {' or '.join(DIGITS)}, and llama without add_space_prefix"
             )
         of_kind = self.library.TokenType
-        added = {of_kind.CONTROL: True, of_kind.USER_DEFINED: False}
+        for wanted, special in ((of_kind.CONTROL, True), (of_kind.USER_DEFINED, False)):
+            added = [token for token, kind in zip(tokens, kinds, strict=True) if kind == wanted]
+            plain = [library.AddedToken(a, normalized=False, special=special) for a in added]
+            (made.add_special_tokens if special else made.add_tokens)(plain)
         begins = self._value(f"{GGML}add_bos_token", bool | None)
         begins = kind == "llama" if begins is None else begins  # as llama.cpp takes it
         token: Any = Annotated[int, msgspec.Meta(ge=0, lt=len(tokens))]
         bos = self._value(f"{GGML}bos_token_id", token if begins else token | None)
-        plain = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
-        first = tokens[bos] if begins else ""
-        a, b = ({"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB"))
-        template = {
-            "type": "TemplateProcessing",
-            "single": [{"SpecialToken": {"id": first, "type_id": 0}}, a],
-            "pair": [a, b],
-            "special_tokens": {first: {"id": first, "ids": [bos], "tokens": [first]}},
-        }
-        return json.dumps(
-            {
-                "version": "1.0",
-                "truncation": None,
-                "padding": None,
-                "added_tokens": [
-                    {"id": i, "content": tokens[i], **plain, "special": added[kind]}
-                    for i, kind in enumerate(kinds)
-                    if kind in added
-                ],
-                "normalizer": None,
-                "pre_tokenizer": None,
-                "post_processor": template if begins else None,
-                **made,
-            }
-        )
+        if begins:
+            made.post_processor = library.processors.TemplateProcessing(
+                single=[tokens[bos], "$A"], special_tokens=[(tokens[bos], bos)]
+            )
+        return made.to_str()
 
-    def _byte_level(self, tokens: Sequence[str], digits: bool) -> dict[str, Any]:
-        """The parts of a byte-level BPE, with each digit as a token of its own or not."""
-        steps = [{"type": "Digits", "individual_digits": True}] if digits else []
-        byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
-        return {
-            "normalizer": None,
-            "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": [*steps, byte_level | {"use_regex": True}],
-            },
-            "decoder": byte_level | {"use_regex": True},
-            "model": {
-                "type": "BPE",
-                "vocab": {token: i for i, token in enumerate(tokens)},
-                "merges": [m.split(" ", 1) for m in self._entries("merges", str)],
-            },
-        }
-
-    def _sentencepiece(self, tokens: Sequence[str], kinds: Sequence[int]) -> dict[str, Any]:
-        """The parts of a BPE of SentencePiece, which has scores in place of merges: of all pairs of
+    def _merges(
+        self, tokens: Sequence[str], kinds: Sequence[int], vocab: Mapping[str, int]
+    ) -> list[tuple[str, str]]:
+        """The merges of a BPE of SentencePiece, which has scores instead: of all pairs of
         neighbours it joins the one whose whole has the highest score.
         """
         scores = self._entries("scores", float, len(tokens))
-        vocab = {token: i for i, token in enumerate(tokens)}
         usual = {tokens[i] for i, kind in enumerate(kinds) if kind == self.library.TokenType.NORMAL}
         best_first = sorted(usual, key=lambda token: (-scores[vocab[token]], vocab[token]))
-        return {
-            "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": SPACE},
-            "pre_tokenizer": None,
-            "decoder": {
-                "type": "Sequence",
-                "decoders": [
-                    {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
-                    {"type": "ByteFallback"},
-                    {"type": "Fuse"},
-                ],
-            },
-            "model": {
-                "type": "BPE",
-                "byte_fallback": True,
-                "vocab": vocab,
-                "merges": [
-                    [token[:cut], token[cut:]]
-                    for token in best_first
-                    for cut in range(1, len(token))
-                    if token[:cut] in usual and token[cut:] in usual
-                ],
-            },
-        }
+        return [
+            (token[:cut], token[cut:])
+            for token in best_first
+            for cut in range(1, len(token))
+            if token[:cut] in usual and token[cut:] in usual
+        ]
 
     def _value(self, name: str, hint: Any) -> Any:
         """A field's value, None where it is missing. ValueError unless it is as `hint` says."""
