@@ -16,7 +16,7 @@ from typing import Any
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
 from pe_jax.metric import Metric, TextMetric
-from pe_jax.pretrained.rope_scaling import max_position_embeddings, read_by, rope_parameters
+from pe_jax.pretrained.config import max_position_embeddings, read_by, rope_parameters
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against, difference

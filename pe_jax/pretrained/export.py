@@ -18,8 +18,8 @@ from pe_jax.encoding import Encoding
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
+from pe_jax.pretrained.config import max_position_embeddings, rope_parameters
 from pe_jax.pretrained.load import LLAMA
-from pe_jax.pretrained.rope_scaling import max_position_embeddings, rope_parameters
 from pe_jax.pretrained.source import read_json
 from pe_jax.storage import atomic
 

@@ -16,10 +16,9 @@ from test_families import GOLDEN, logits
 from pe_jax.data.tokenizer import BYTES, symbols
 from pe_jax.encoding import Dims
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.config import described
+from pe_jax.pretrained.config import described, rope_parameters
 from pe_jax.pretrained.export import copied, llama, with_scaling, written
 from pe_jax.pretrained.load import load
-from pe_jax.pretrained.rope_scaling import rope_parameters
 from pe_jax.specs.parse import parse
 from pe_jax.specs.swap import swap
 from pe_jax.storage.checkpoints import flat
