@@ -49,7 +49,7 @@ class TextScorer:
 
     def tokens(self, job: Job) -> int:
         """The number of tokens that a pass works through."""
-        cuts = [self._cut(metrics[0], job.part, replica) for metrics, replica in shared(job)]
+        cuts = [self._cut(metrics[0], job.part, replica) for metrics, replica in _shared(job)]
         return sum(cut.tokens[:, 1:].size for cut in cuts)
 
     def _cut(self, metric: str, part: Pass, replica: Replica) -> Windows:
@@ -59,7 +59,7 @@ class TextScorer:
     def __call__(self, job: Job) -> dict[Key, Scored]:
         """The scores of each replica in a pass."""
         scored = dict[Key, Scored]()
-        for metrics, replica in shared(job):
+        for metrics, replica in _shared(job):
             seconds = None
             targets = self.programs.models.missing(job.part, replica)
             if targets is None:
@@ -79,7 +79,7 @@ class TextScorer:
         self, part: Pass, metrics: tuple[str, ...], replica: Replica
     ) -> tuple[np.ndarray | Missing, float]:
         cut, encodings, took = self._cut(metrics[0], part, replica), part.encodings, 0.0
-        if by := compared(metrics).get("divergence"):
+        if by := _compared(metrics).get("divergence"):
             rows, seconds = self.reference.get("rows", by, replica)
             if isinstance(rows, Missing):
                 return rows, took
@@ -115,8 +115,8 @@ class TextScorer:
         return dataclasses.replace(cut, chosen=chosen), targets
 
 
-def shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
-    """The metrics of a pass and a replica that are scored on the same windows."""
+# The metrics of a pass and a replica that are scored on the same windows.
+def _shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
     shared: dict[tuple[Any, Replica], list[str]] = {}
     for name, replica in job.todo:
         metric = named(name)
@@ -125,8 +125,8 @@ def shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
     return [(tuple(metrics), replica) for (_, replica), metrics in shared.items()]
 
 
-def compared(metrics: Sequence[str]) -> dict[str, str]:
-    """{kind of comparison with the model as it is: one of the metrics that has it}."""
+# {kind of comparison with the model as it is: one of the metrics that has it}
+def _compared(metrics: Sequence[str]) -> dict[str, str]:
     of = {getattr(named(metric), "compares", ""): metric for metric in metrics}
     return {compares: metric for compares, metric in of.items() if compares}
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import NoRoom, Place, Predictions, Prompt, PromptMetric, Request, TextMetric
+from pe_jax.metric import NoRoom, Place, Predictions, PromptMetric, Request, TextMetric
 
 CURVE_BINS = 64
 
@@ -189,32 +189,14 @@ def _prompts(
     tokenizer: Tokenizer,
     documents: Sequence[np.ndarray],
 ) -> Windows:
+    before = [] if tokenizer.bos is None else [tokenizer.bos]
     tokens = np.zeros((samples, length + 1), np.int32)
     depths = np.full((samples, length), np.nan)
     for number in range(samples):
-        prompt = written(metric, tokenizer, length, number, documents)
-        tokens[number, : len(prompt.tokens)] = prompt.tokens
-        depths[number, prompt.answer - 1] = prompt.depths
+        prompt = metric.prompt(Request(tokenizer, length, number, documents, len(before)))
+        tokens[number, : len(before) + len(prompt.tokens)] = [*before, *prompt.tokens]
+        depths[number, len(before) + prompt.answer - 1] = prompt.depths
     chosen = ~np.isnan(depths)
     lo, hi = chosen.argmax(axis=1), length - chosen[:, ::-1].argmax(axis=1)
     sizes = tokenizer.sizes[tokens[:, 1:]]
     return Windows(metric, length, tokens, sizes, lo, hi, chosen, depths, bos=tokenizer.bos)
-
-
-def written(
-    metric: PromptMetric,
-    tokenizer: Tokenizer,
-    length: int,
-    number: int,
-    documents: Sequence[np.ndarray],
-) -> Prompt:
-    """The prompt of a number at the evaluation length, with the token that stands before texts."""
-    if tokenizer.bos is None:
-        return metric.prompt(Request(tokenizer, length, number, documents))
-    own = metric.prompt(Request(tokenizer, length, number, documents, before=1))
-    return Prompt(
-        np.array([tokenizer.bos, *own.tokens], np.int32),
-        own.answer + 1,
-        own.depths,
-        tuple((first + 1, end + 1) for first, end in own.needles),
-    )

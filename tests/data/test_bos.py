@@ -15,9 +15,8 @@ from pe_jax.data.batches import Batches, Segments
 from pe_jax.data.tokenizer import BYTES, named, of_bytes
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.reference import Short
-from pe_jax.evaluation.windows import windows, written
+from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Request
-from pe_jax.metrics import METRICS
 
 BOS = 256
 TEXT = np.tile(np.frombuffer(b"The quick brown fox jumps over the lazy dog. ", np.uint8), 90)
@@ -109,13 +108,6 @@ def test_it_stands_before_a_prompt_that_is_shorter_by_it(tokenizer, metric):
     assert (with_it.tokens[:, 0] == BOS).all()
     np.testing.assert_array_equal(with_it.tokens[:, 1:], shorter.tokens)
     np.testing.assert_array_equal(with_it.scored[:, 1:], shorter.scored)
-    prompt = written(METRICS[metric], tokenizer, length, 0, [TEXT])
-    (first, end), *_ = prompt.needles
-    usual = METRICS[metric].prompt(Request(BYTES, length - 1, 0, [TEXT]))
-    assert tokenizer.decode(prompt.tokens[first:end]) == BYTES.decode(
-        usual.tokens[slice(*usual.needles[0])]
-    )
-    assert prompt.tokens[prompt.answer].tolist() == usual.tokens[usual.answer].tolist()
 
 
 def test_a_prompt_without_room_is_told_the_length_that_was_asked_for(tokenizer):
