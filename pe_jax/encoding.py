@@ -76,6 +76,10 @@ class Encoding:
     """`positions` reads the tokens or draws for each sequence; False: a draw serves the batch."""
     fixed: ClassVar[tuple[str, ...]] = ()
     """Entries of `init` that stay as they are drawn: no gradient reaches them."""
+    causal_only: ClassVar[str | None] = None
+    """Why it needs a causal model; None: it serves any."""
+    even: ClassVar[Literal["model", "head"] | None] = None
+    """The size in `dims` that must be even, since components are taken in pairs; None: neither."""
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -85,12 +89,26 @@ class Encoding:
 
     def __post_init__(self):
         """Checks every encoding; the __post_init__ of its class, if any, runs after this one."""
-        check(self, f"{type(self).__name__}'s ")
+        name = type(self).__name__
+        check(self, f"{name}'s ")
         if overrides(self, "embed") and self.where == "input" and self.layers != ":":
             raise ValueError(
-                f"{type(self).__name__} acts on the model's input, which is before all layers, and "
-                f"its layers are {self.layers!r}: give it where='layers' to act on their inputs"
+                f"{name} acts on the model's input, which is before all layers, and its layers are "
+                f"{self.layers!r}: give it where='layers' to act on their inputs"
             )
+        if self.causal_only and not self.dims.causal:
+            raise ValueError(f"{name} needs a causal model: {self.causal_only}; set lm.causal=True")
+        if self.even and (size := getattr(self.dims, self.even)) % 2:
+            raise ValueError(
+                f"{self.even} size must be even for {name}, which takes components in pairs, got "
+                f"{size}; change lm.model or lm.heads"
+            )
+
+    def _drawing(self, key: Key[Array, ""] | None) -> Key[Array, ""]:
+        # The key of `positions`, by which they are drawn. ValueError if there is none.
+        if key is None:
+            raise ValueError(f"{type(self).__name__} draws positions: pass `key` to the model")
+        return key
 
     def init(self, key: Key[Array, ""]) -> Params:
         """The parameters by name, float32; called once more for each layer that owns some."""

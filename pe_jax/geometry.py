@@ -131,18 +131,21 @@ def slopes(heads: int) -> np.ndarray:
     return np.concatenate([geometric(power), geometric(2 * power)[::2][: heads - power]])
 
 
-def mlp_init(key: Key[Array, ""], sizes: Sequence[int]) -> dict[str, Array]:
-    """Weights w1, w2, .. and biases b1, .. of `mlp`, all U(-1, 1) / sqrt(inputs), as in PyTorch.
+def uniform(key: Key[Array, ""], shape: Sequence[int], inputs: int) -> Float[Array, "..."]:
+    """U(-1, 1) / sqrt(inputs), as PyTorch draws the parameters of a linear map."""
+    return jax.random.uniform(key, shape, minval=-(inputs**-0.5), maxval=inputs**-0.5)
 
-    `sizes` are those of the input, the hidden layers and the output.
+
+def mlp_init(key: Key[Array, ""], sizes: Sequence[int]) -> dict[str, Array]:
+    """Weights w1, w2, .. and biases b1, .. of `mlp`, drawn by `uniform`; `sizes` of the input, the
+    hidden layers and the output.
     """
     params = {}
     for i, (inputs, outputs) in enumerate(itertools.pairwise(sizes), 1):
         w, b = jax.random.split(jax.random.fold_in(key, i))
-        bound = inputs**-0.5
-        params[f"w{i}"] = jax.random.uniform(w, (inputs, outputs), minval=-bound, maxval=bound)
+        params[f"w{i}"] = uniform(w, (inputs, outputs), inputs)
         if i + 1 < len(sizes):
-            params[f"b{i}"] = jax.random.uniform(b, (outputs,), minval=-bound, maxval=bound)
+            params[f"b{i}"] = uniform(b, (outputs,), inputs)
     return params
 
 

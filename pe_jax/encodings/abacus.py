@@ -12,7 +12,6 @@ The defaults fit the task addition with order="reversed".
 """
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,19 +24,12 @@ from pe_jax.fields import Count, Natural
 class Abacus(Encoding):
     """Places in runs of digits, + k in training; compose it with another: abacus+learned."""
 
-    per_sequence: ClassVar[bool] = True
-
+    per_sequence = True
+    causal_only = "it reads the digits of its answer"
     digits: Count = 10
     """The tokens 0 .. digits - 1 are digits."""
     max_shift: Natural | None = None
     """None: 4 times the training length."""
-
-    def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError(
-                "abacus needs a causal model, which reads the digits of its answer: set "
-                "lm.causal=True"
-            )
 
     @property
     def _most(self):
@@ -53,6 +45,5 @@ class Abacus(Encoding):
         run = place - before
         if not train:
             return run
-        if key is None:
-            raise ValueError("abacus draws positions in training: pass `key` to the model")
-        return jnp.where(digit, run + jax.random.randint(key, (), 0, self._most + 1), 0)
+        shift = jax.random.randint(self._drawing(key), (), 0, self._most + 1)
+        return jnp.where(digit, run + shift, 0)

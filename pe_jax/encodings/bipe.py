@@ -11,7 +11,6 @@ new. Places beyond P take its last row, also in their code, where P has 1024 row
 """
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +24,7 @@ from pe_jax.geometry import lookup
 class BiPE(Encoding):
     """x + P[place in the segment]; compose it with another encoding: bipe+rope, bipe+alibi."""
 
-    per_sequence: ClassVar[bool] = True
+    per_sequence = True
 
     ends: tuple[int, ...] = (10, 46)
     """The tokens that end a segment."""

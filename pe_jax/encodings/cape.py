@@ -20,7 +20,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
-from pe_jax.fields import NotNegative, Positive
+from pe_jax.fields import AtLeastOne, NotNegative
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,24 +30,18 @@ class CAPE(Encoding):
     max_shift: NotNegative | None = None
     """None: the training length."""
     max_jitter: NotNegative = 0.5
-    max_scale: Positive = 1.03
+    max_scale: AtLeastOne = 1.03
     centred: bool = False
     per_sequence: bool = False
-
-    def __post_init__(self):
-        if self.max_scale < 1:
-            raise ValueError(f"cape's max_scale must be at least 1, got {self.max_scale}")
 
     def positions(self, tokens, pos, key, train):
         here, pos = pos >= 0, pos.astype(jnp.float32)
         pos = pos - pos.mean(where=here) if self.centred else pos
         if not train:
             return pos
-        if key is None:
-            raise ValueError("cape draws positions in training: pass `key` to the model")
         most = self.dims.train_len if self.max_shift is None else self.max_shift
 
-        shift, jitter, scale = jax.random.split(key, 3)
+        shift, jitter, scale = jax.random.split(self._drawing(key), 3)
         pos = pos + most * jax.random.uniform(shift, minval=-1.0)
         pos = pos + self.max_jitter * jax.random.uniform(jitter, pos.shape, minval=-1.0)
         return pos * jnp.exp(math.log(self.max_scale) * jax.random.uniform(scale, minval=-1.0))

@@ -12,7 +12,6 @@ normalised input of each layer, which is that of the embedding in the first one 
 """
 
 import dataclasses
-from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,6 @@ from pe_jax.fields import Positive
 from pe_jax.geometry import inverse_softplus
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class CARoPE(Turned):
     """`locate` gives the sums of f^i, in the place of positions."""
@@ -32,7 +30,6 @@ class CARoPE(Turned):
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        super().__post_init__()
         if self.base <= 1:
             raise ValueError(f"carope's base must be above 1, got {self.base}; RoPE's is 10000.0")
 

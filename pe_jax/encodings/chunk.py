@@ -11,15 +11,13 @@ s is 3 c / 4, as in the paper. The authors' code has chunks of 11 c / 16, w of c
 """
 
 import dataclasses
-from typing import final
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import Count
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Chunk(Remapped):
     """q and k rotated by their distance within a chunk and by at most c - 1 beyond."""

@@ -11,17 +11,14 @@ training length, too. With n = 1 nothing changes.
 
 import dataclasses
 import math
-from typing import final
 
 import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Natural
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class ClippedRoPE(Rotary):
     """q and k rotated by their positions, the slowest pairs by less."""
@@ -36,4 +33,4 @@ class ClippedRoPE(Rotary):
         n = min(int(slow), half)
         taper = np.ones(half)
         taper[half - n :] = (1 + np.cos(np.linspace(0, math.pi, n))) / 2
-        return inverse_timescales(self.dims.head, self.base) * jnp.asarray(taper, jnp.float32)
+        return super()._frequencies() * jnp.asarray(taper, jnp.float32)

@@ -24,13 +24,10 @@ from pe_jax.geometry import inverse_timescales, rotate
 class Complex(Encoding):
     """The pairs of a token's embedding turned by its own frequencies times its position."""
 
+    even = "model"
     base: Positive = 10000.0
 
     def __post_init__(self):
-        if self.dims.model % 2:
-            raise ValueError(
-                f"lm.model must be even for complex words, got {self.dims.model}; change lm.model"
-            )
         if not acts_once(self):
             raise ValueError(
                 "complex turns token embeddings, so it acts on the model's input alone: leave out "

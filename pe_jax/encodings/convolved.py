@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
 from pe_jax.encoding import Params
+from pe_jax.geometry import uniform
 
 
 def draw(
@@ -19,11 +20,10 @@ def draw(
     component apart, from U(-1, 1) / sqrt(taps) as in PyTorch.
     """
     low, high, tap = jax.random.split(key, 3)
-    bound = taps**-0.5
     return {
         "low": inputs**-0.5 * jax.random.normal(low, (inputs, rank)),
         "high": rank**-0.5 * jax.random.normal(high, (rank, heads, size)),
-        "taps": jax.random.uniform(tap, (taps, heads, size), minval=-bound, maxval=bound),
+        "taps": uniform(tap, (taps, heads, size), taps),
     }
 
 

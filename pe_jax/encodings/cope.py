@@ -17,7 +17,6 @@ code, while the paper's listing adds q_i . e[p_ij] undivided; both have a table 
 """
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,13 +30,12 @@ from pe_jax.geometry import lookup_between, suffix_sums
 class CoPE(Encoding):
     """q . e[p], p the sums of gates over the keys from j on."""
 
-    whole_rows: ClassVar[bool] = True
+    causal_only = "its positions count the keys up to the query"
+    whole_rows = True
     rows: Count | None = None
     """Rows of e. None: min(64, half of the training length + 1)."""
 
     def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError("cope needs a causal model: set lm.causal=True")
         if self._rows < 2:
             raise ValueError(f"cope's rows must be at least 2, got {self._rows}; raise it")
 

@@ -12,7 +12,7 @@ Deviation: f has no last bias, which adds one number to all keys of a head and c
 """
 
 import dataclasses
-from typing import Literal, final
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,6 @@ def prior_bias(dape, params, q_pos, k_pos):
     return prior.relative_bias(params, n.ravel()).reshape(-1, *n.shape)
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class DAPE(Encoding):
     """z + b + MLP([z; b])."""

@@ -13,7 +13,7 @@ in DAPE, f has no last bias.
 """
 
 import dataclasses
-from typing import ClassVar, Literal, final
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -23,13 +23,12 @@ from pe_jax.encodings.dape import DAPE, prior_bias
 from pe_jax.fields import Count
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class DAPEv2(Encoding):
     """z + b + CNN([z; b])."""
 
-    family: ClassVar[str | None] = "DAPE"
-    whole_rows: ClassVar[bool] = True
+    family = "DAPE"
+    whole_rows = True
     prior: Literal["alibi", "kerple_log"] = "alibi"
     hidden: Count = 32
     """Channels between the two convolutions."""
@@ -41,12 +40,9 @@ class DAPEv2(Encoding):
         if self.kernel % 2 == 0:
             raise ValueError(f"dape_v2's kernel must be odd, such as 3 or 5, got {self.kernel}")
 
-    @property
-    def _dape(self):
-        return DAPE(self.dims, self.prior, self.hidden)
-
     def init(self, key):
-        params, draws = self._dape.init(key), jax.random.split(jax.random.fold_in(key, 1))
+        params = DAPE(self.dims, self.prior, self.hidden).init(key)
+        draws = jax.random.split(jax.random.fold_in(key, 1))
         for name, draw in zip(("w1", "w2"), draws, strict=True):
             inputs, outputs = params[name].shape
             w = jax.random.uniform(draw, (self.kernel, inputs, outputs), minval=-1)

@@ -12,7 +12,6 @@ learned.
 
 import dataclasses
 import math
-from typing import final
 
 import jax.numpy as jnp
 
@@ -20,7 +19,6 @@ from pe_jax.encodings.scaled import Scaled
 from pe_jax.fields import NotNegative
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class DroPE(Scaled):
     """q and k as they are; sharper logits."""

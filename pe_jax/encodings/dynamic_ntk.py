@@ -11,14 +11,12 @@ here the cache keeps keys before their rotation, and both agree.
 """
 
 import dataclasses
-from typing import final
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import AtLeastOne, Count
 from pe_jax.geometry import stretched_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class DynamicNTK(Rotary):
     """q and k rotated by their positions, slow pairs by less the longer the text is."""

@@ -10,7 +10,6 @@ tau is K / sqrt(L) unless given, the authors' rule; later notes of theirs bound 
 """
 
 import dataclasses
-from typing import final
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,7 +18,6 @@ from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Positive
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class EVQCosh(Rotary):
     """q and k rotated by their positions, by a table of frequencies that tau bends."""
@@ -28,7 +26,6 @@ class EVQCosh(Rotary):
     """None: the head size divided by the square root of the training length."""
 
     def __post_init__(self):
-        super().__post_init__()
         if self.tau is not None and self.tau > 700:  # sinh ends at 710
             raise ValueError(f"evq_cosh's tau must be at most 700, got {self.tau}")
 

@@ -17,27 +17,24 @@ at most, and pads sin, too, with 1 where a pair should stand still.
 
 import dataclasses
 import math
-from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import NotNegative
-from pe_jax.geometry import angles, inverse_timescales
+from pe_jax.geometry import angles
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class FoPE(Rotary):
     """q and k turned by Fourier sums of their positions."""
 
-    fixed: ClassVar[tuple[str, ...]] = ("cos", "sin")
+    fixed = ("cos", "sin")
     std: NotNegative = 0.3
     """Of all the noise in a pair; 0 adds none."""
 
     def __post_init__(self):
-        super().__post_init__()
         if self.dims.train_len < 2 * math.pi:
             raise ValueError(
                 "fope needs a training length of at least 7, below which every frequency is "
@@ -49,9 +46,6 @@ class FoPE(Rotary):
         noise = self.std * half**-0.5 * jax.random.normal(key, (2, H, half, half))
         cos, sin = jnp.eye(half)[None, None] + noise
         return {"cos": cos, "sin": sin}
-
-    def _frequencies(self):
-        return inverse_timescales(self.dims.head, self.base)
 
     def _turned(self, params, x, pos):
         w = self._frequencies()

@@ -23,13 +23,10 @@ from pe_jax.encoding import Encoding
 class ForgetGate(Encoding):
     """`locate` gives c = cumsum(ln f), in the place of positions; the bias is c_i - c_j."""
 
+    causal_only = "only it has a past to forget"
     start: float | None = None
     """b at first. None: ln(the training length)."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError("forget_gate needs a causal model: set lm.causal=True")
 
     def init(self, key):
         d = self.dims

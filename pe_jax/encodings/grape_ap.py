@@ -11,7 +11,6 @@ normalised, so that a match depends on the position l and not on a distance. Onl
 """
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,14 +24,13 @@ from pe_jax.geometry import rotate, slopes, suffix_sums
 class GrapeAP(Encoding):
     """`locate` gives p and R p', in the place of positions."""
 
-    whole_rows: ClassVar[bool] = True
+    causal_only = "its sums are over the keys up to the query"
+    whole_rows = True
     size: Count = 8
     """P, an even number."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError("grape_ap needs a causal model: set lm.causal=True")
         if self.size % 2:
             raise ValueError(f"grape_ap's size must be even, got {self.size}")
 

@@ -13,7 +13,6 @@ cannot be told apart.
 """
 
 import dataclasses
-from typing import ClassVar, final
 
 import jax
 import jax.numpy as jnp
@@ -23,12 +22,11 @@ from pe_jax.fields import Count, Fraction, NotNegative
 from pe_jax.geometry import lookup
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Hierarchical(Encoding):
     """x_i + a u[i div N] + (1 - a) u[i mod N]."""
 
-    family: ClassVar[str | None] = "Learned"
+    family = "Learned"
     length: Count | None = None
     """N, rows of the table; None: the training length."""
     std: NotNegative = 0.02

@@ -21,21 +21,20 @@ middle of what is served, and where a factor leaves float32 positions are NaN.
 """
 
 import dataclasses
-from typing import final
 
 import jax
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Positive
-from pe_jax.geometry import bounded_exp, inverse_softplus, inverse_timescales
+from pe_jax.geometry import bounded_exp, inverse_softplus
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class JordanRoPE(Rotary):
     """q and k rotated, scaled and sheared by their positions."""
 
+    causal_only = "later keys would grow"
     c: Positive = 1.0
     """The decay over one training length at the start of training, in nats."""
     shear: bool = True
@@ -49,15 +48,10 @@ class JordanRoPE(Rotary):
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def __post_init__(self):
-        super().__post_init__()
         if self.dims.head % 4:
             raise ValueError(
                 f"jordan_rope takes a head's components in fours, got {self.dims.head}; "
                 "change lm.model or lm.heads"
-            )
-        if not self.dims.causal:
-            raise ValueError(
-                "jordan_rope needs a causal model: later keys would grow; set lm.causal=True"
             )
 
     def at(self, length):
@@ -69,7 +63,7 @@ class JordanRoPE(Rotary):
         return decay | ({"shear": jnp.zeros(shape)} if self.shear else {})
 
     def _frequencies(self):
-        return jnp.tile(inverse_timescales(self.dims.head, self.base)[: self.dims.head // 4], 2)
+        return jnp.tile(super()._frequencies()[: self.dims.head // 4], 2)
 
     def qk(self, params, q, k, q_pos, k_pos):
         turned = super().qk(params, q, k, q_pos, k_pos)

@@ -7,13 +7,11 @@ the training length L, and within L this is RoPE. k = 1 is RoPE at any length, a
 """
 
 import dataclasses
-from typing import final
 
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import AtLeastOne, Count
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class LeakyReRoPE(Remapped):
     """q and k rotated by their distance, which grows slower beyond `window`."""
@@ -24,7 +22,6 @@ class LeakyReRoPE(Remapped):
     """k. None: what each evaluated length needs."""
 
     def __post_init__(self):
-        super().__post_init__()
         most = self.dims.train_len - 1
         if self.factor is None and self.window is not None and self.window >= most:
             raise ValueError(
@@ -34,16 +31,13 @@ class LeakyReRoPE(Remapped):
 
     @property
     def _window(self):
-        return max(1, self.dims.train_len // 2) if self.window is None else self.window
+        return self.window or max(1, self.dims.train_len // 2)
 
     def at(self, length):
         if self.factor is not None:
             return self
         beyond, room = (n - 1 - self._window for n in (length, self.dims.train_len))
         return dataclasses.replace(self, factor=max(1.0, beyond / max(1, room)))
-
-    def far(self, q_pos, k_pos):
-        return q_pos[:, None] - k_pos[None] > self._window
 
     def far_positions(self, q_pos, k_pos):
         w, k = self._window, self.factor or 1.0

@@ -8,7 +8,6 @@ position costs.
 """
 
 import dataclasses
-from typing import final
 
 import jax
 
@@ -17,7 +16,6 @@ from pe_jax.fields import Count, NotNegative
 from pe_jax.geometry import lookup
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Learned(Encoding):
     """x_i + P[i]."""

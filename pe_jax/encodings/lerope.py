@@ -10,7 +10,6 @@ shared, and the start.
 """
 
 import dataclasses
-from typing import final
 
 import jax.numpy as jnp
 
@@ -19,7 +18,6 @@ from pe_jax.fields import Positive
 from pe_jax.geometry import angles, inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class LeRoPE(Turned):
     """q and k rotated by their positions, at learned frequencies."""

@@ -11,15 +11,13 @@ Llama 3.1 itself is `llama3(base=500000.0,factor=8.0,length=8192)`.
 
 import dataclasses
 import math
-from typing import final
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.fields import Positive
-from pe_jax.geometry import interpolated, inverse_timescales, ramp
+from pe_jax.geometry import interpolated, ramp
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Llama3(Rotary, Scaled):
     """q and k rotated by their positions, slow pairs by positions / factor."""
@@ -28,11 +26,10 @@ class Llama3(Rotary, Scaled):
     high: Positive = 4.0
 
     def __post_init__(self):
-        super().__post_init__()
         if not self.low < self.high:
             raise ValueError(f"llama3's low must be below its high, {self.high}, got {self.low}")
 
     def _frequencies(self):
-        w = inverse_timescales(self.dims.head, self.base)
+        w = super()._frequencies()
         kept = ramp(self._length * w / (2 * math.pi), self.low, self.high)
         return interpolated(w, kept, self._factor)

@@ -11,15 +11,11 @@ retrieval; that is not part of this.
 """
 
 import dataclasses
-from typing import final
 
-import jax.numpy as jnp
-
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import Count, Natural
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class LMInfinite(Remapped):
     """q and k of a window and of the first keys, rotated by no more than `window`."""
@@ -31,13 +27,7 @@ class LMInfinite(Remapped):
 
     @property
     def _window(self):
-        return self.dims.train_len if self.window is None else self.window
+        return self.window or self.dims.train_len
 
     def reach(self):
         return self._window, self.sinks
-
-    def far(self, q_pos, k_pos):
-        return q_pos[:, None] - k_pos[None] > self._window
-
-    def far_positions(self, q_pos, k_pos):
-        return jnp.full_like(q_pos, self._window), jnp.zeros_like(k_pos)

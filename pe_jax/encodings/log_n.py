@@ -28,7 +28,7 @@ class LogN(Encoding):
 
     @property
     def _length(self):
-        return self.dims.train_len if self.length is None else self.length
+        return self.length or self.dims.train_len
 
     def scale(self, params, q_pos):
         keys = jnp.maximum(q_pos.astype(jnp.float32) + 1.0, self._length)

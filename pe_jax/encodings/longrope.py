@@ -14,17 +14,14 @@ sqrt(1 + ln s / ln L), which is 1 within L unless `factor` is given.
 
 import dataclasses
 import math
-from typing import final
 
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.fields import Count, Natural, Positive
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class LongRoPE(Rotary, Scaled):
     """q and k rotated by their positions, each pair by positions / its factor; sharper logits."""
@@ -41,7 +38,6 @@ class LongRoPE(Rotary, Scaled):
     """The length that decides between `long` and `short`. None: that of the text."""
 
     def __post_init__(self):
-        super().__post_init__()
         half = self.dims.head // 2
         for name in ("long", "short"):
             if len(getattr(self, name)) not in (0, half):
@@ -58,14 +54,14 @@ class LongRoPE(Rotary, Scaled):
     def _frequencies(self):
         beyond = (self.served or self.dims.train_len) > self._length
         factors = (self.long or (self._factor,)) if beyond else (self.short or (1.0,))
-        return inverse_timescales(self.dims.head, self.base) / jnp.array(factors)
+        return super()._frequencies() / jnp.array(factors)
 
     def _angles(self, params, pos):
-        near, far = inverse_timescales(self.dims.head, self.base), self._frequencies()
+        near, far = super()._frequencies(), self._frequencies()
         w = jnp.where((pos < self.first)[:, None], near[None], far[None])
         return pos.astype(jnp.float32)[:, None] * w
 
     def scale(self, params, q_pos):
-        own = self.attention_factor
-        sharper = own**2 if own else 1 + math.log(self._factor) / math.log(self._length)
+        given = self.attention_factor
+        sharper = given**2 if given else 1 + math.log(self._factor) / math.log(self._length)
         return jnp.full((q_pos.shape[0], self.dims.heads), sharper)

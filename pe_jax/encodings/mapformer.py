@@ -18,16 +18,15 @@ the embedding in the first one alone. Their episodic memory, a product of two lo
 
 import dataclasses
 import math
-from typing import final
 
 import jax
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Turned
 from pe_jax.fields import Count, Positive
+from pe_jax.geometry import uniform
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class MapFormer(Turned):
     """`locate` gives the sums of W_in x, in the place of positions."""
@@ -44,8 +43,8 @@ class MapFormer(Turned):
         slowest = 2 * math.pi / (self.longest or d.train_len)
         falling = (slowest / self.omega) ** (jnp.arange(1, half + 1) / half)
         return {
-            "into": _uniform(into, d.model, (d.model, d.heads, self.rank)),
-            "out": _uniform(out, self.rank, (d.heads, self.rank, half)),
+            "into": uniform(into, (d.model, d.heads, self.rank), d.model),
+            "out": uniform(out, (d.heads, self.rank, half), self.rank),
             "omega": jnp.tile(self.omega * falling[None], (d.heads, 1)),
         }
 
@@ -55,8 +54,3 @@ class MapFormer(Turned):
 
     def _angles(self, params, pos):
         return jnp.einsum("lhr,hrc->lhc", pos, params["out"]) * params["omega"][None]
-
-
-def _uniform(key, inputs, shape):
-    bound = inputs**-0.5
-    return jax.random.uniform(key, shape, minval=-bound, maxval=bound)

@@ -13,16 +13,13 @@ quarter: that it is the first heads, a whole number of them and at least one, is
 
 import dataclasses
 import math
-from typing import final
 
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Fraction
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Mobius(Rotary):
     """q and k rotated by their positions, in two kinds of heads."""
@@ -33,6 +30,6 @@ class Mobius(Rotary):
     def _frequencies(self):
         H, half = self.dims.heads, self.dims.head // 2
         odd = math.pi * (2 * jnp.arange(half) + 1) / self.dims.train_len
-        plain = inverse_timescales(self.dims.head, self.base)
+        plain = super()._frequencies()
         first = jnp.arange(H) < max(1, int(self.part * H))
         return jnp.where(first[:, None], odd[None], plain[None])

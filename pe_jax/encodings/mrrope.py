@@ -13,15 +13,13 @@ n is at least 1 here.
 """
 
 import dataclasses
-from typing import Literal, final
+from typing import Literal
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.by_parts import ByParts
-from pe_jax.geometry import inverse_timescales
+from pe_jax.encodings.scaled import ByParts
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class MrRoPE(ByParts):
     """q and k rotated by their positions, slow pairs by positions / factor; sharper logits."""
@@ -33,4 +31,4 @@ class MrRoPE(ByParts):
         n = max(1, last - first)
         q = jnp.clip(jnp.arange(self.dims.head // 2) - first, 0, n).astype(jnp.float32)
         part = q / n if self.variant == "uni" else q * (q + 1) / (n * (n + 1))
-        return inverse_timescales(self.dims.head, self.base) * self._factor**-part
+        return super()._frequencies() * self._factor**-part

@@ -23,21 +23,15 @@ from pe_jax.geometry import angles, inverse_timescales
 class Nezha(Encoding):
     """One sinusoid as relative keys and as relative values."""
 
+    even = "head"
     clip: Count | None = None
     """k. None: min(64, the training length - 1)."""
     base: Positive = 10000.0
     variant: Literal["paper", "code"] = "paper"
 
-    def __post_init__(self):
-        if self.dims.head % 2:
-            raise ValueError(
-                f"head size must be even for NEZHA's sinusoids, got {self.dims.head}; "
-                "change lm.model or lm.heads"
-            )
-
     @property
     def _clip(self):
-        return max(1, min(64, self.dims.train_len - 1)) if self.clip is None else self.clip
+        return self.clip or max(1, min(64, self.dims.train_len - 1))
 
     def constant_from(self):
         return self._clip

@@ -6,7 +6,6 @@ shares its weight.
 """
 
 import dataclasses
-from typing import ClassVar
 
 from pe_jax.encoding import Encoding
 
@@ -15,4 +14,4 @@ from pe_jax.encoding import Encoding
 class NoPE(Encoding):
     """The identity at every site."""
 
-    family: ClassVar[str | None] = None
+    family = None

@@ -8,14 +8,12 @@ zero-shot this does better than `pi`, and a model that is trained on needs a lar
 """
 
 import dataclasses
-from typing import final
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.geometry import stretched_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class NTK(Rotary, Scaled):
     """q and k rotated by their positions, slow pairs by less."""

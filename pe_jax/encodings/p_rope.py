@@ -7,16 +7,13 @@ turn here.
 """
 
 import dataclasses
-from typing import final
 
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Fraction
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class PRoPE(Rotary):
     """q and k rotated by their positions, in the fastest pairs."""
@@ -24,5 +21,5 @@ class PRoPE(Rotary):
     p: Fraction = 0.75
 
     def _frequencies(self):
-        w = inverse_timescales(self.dims.head, self.base)
+        w = super()._frequencies()
         return jnp.where(jnp.arange(w.size) < int(self.p * w.size), w, 0.0)

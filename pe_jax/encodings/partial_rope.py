@@ -8,14 +8,12 @@ published comparisons call "Rotary" is this, at 0.25.
 """
 
 import dataclasses
-from typing import final
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Fraction
 from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class PartialRoPE(Rotary):
     """q and k rotated by their positions, in their first components."""
@@ -23,7 +21,6 @@ class PartialRoPE(Rotary):
     rotary_pct: Fraction = 0.25
 
     def __post_init__(self):
-        super().__post_init__()
         if not (0 < self.rotary_pct <= 1 and self._size):
             raise ValueError(
                 "partial_rope must rotate at least 2 and at most all of a head's "

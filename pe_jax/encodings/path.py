@@ -20,14 +20,14 @@ the authors' PaTH-FoX.
 
 import dataclasses
 import math
-from typing import ClassVar, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import Array, Float
 
 from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.convolved import convolved, draw
-from pe_jax.encodings.triangular import inverse
 from pe_jax.fields import Count
 
 TAPS = 3  # tokens that the convolution sees
@@ -38,14 +38,11 @@ CHUNK = 32  # keys whose products are one triangular system
 class PaTH(Encoding):
     """`locate` gives w and beta of each token; `logits` takes their products along the keys."""
 
-    whole_rows: ClassVar[bool] = True
+    causal_only = "its products are over the tokens since the key"
+    whole_rows = True
     rank: Count = 32
     variant: Literal["code", "paper"] = "code"
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError("path needs a causal model: set lm.causal=True")
 
     def init(self, key):
         D, H, K = self.dims.model, self.dims.heads, self.dims.head
@@ -87,7 +84,7 @@ def _taken(q, k, own, of_keys):
         passed = places[:, None] <= own[None]
         given = jnp.einsum("chk,thk->hct", w, q - gone) * beta.T[..., None]
         system = jnp.triu(jnp.einsum("chk,rhk->hcr", w, w) * beta.T[..., None], 1)
-        taken = inverse(system + jnp.eye(size)[None]) @ jnp.where(passed[None], given, 0.0)
+        taken = _inverse(system + jnp.eye(size)[None]) @ jnp.where(passed[None], given, 0.0)
         lost = jnp.triu(jnp.einsum("chk,rhk->hcr", k, w), 1) @ taken
         lost = jnp.einsum("thk,chk->htc", gone, k) + jnp.swapaxes(lost, 1, 2)
         return gone + jnp.einsum("hct,chk->thk", taken, w), lost
@@ -95,3 +92,24 @@ def _taken(q, k, own, of_keys):
     given = (k, of_keys["w"], of_keys["beta"], jnp.arange(S))
     _, lost = jax.lax.scan(step, jnp.zeros_like(q), jax.tree.map(chunks, given), reverse=True)
     return jnp.moveaxis(lost, 0, 2).reshape(*lost.shape[1:3], -1)[..., :S]
+
+
+def _inverse(system: Float[Array, "H n n"]) -> Float[Array, "H n n"]:
+    """The inverses of upper triangular matrices with ones on their diagonals, n a power of two:
+    from the inverses of blocks on the diagonal those of blocks of twice the size.
+
+    Products of matrices alone, since the gradient of a triangular solution is slow on XLA's CPU. A
+    step of Newton's method at the end leaves the value and has the gradient of an inverse.
+    """
+    H, n, _ = system.shape
+    found = jnp.ones((H, n, 1, 1))
+    while (size := found.shape[-1]) < n:
+        blocks = system.reshape(H, n // (2 * size), 2 * size, n // (2 * size), 2 * size)
+        beside = jnp.moveaxis(jnp.diagonal(blocks, axis1=1, axis2=3), -1, 1)[..., :size, size:]
+        first, last = found[:, 0::2], found[:, 1::2]
+        corner = -first @ beside @ last
+        upper = jnp.concatenate([first, corner], axis=-1)
+        lower = jnp.concatenate([jnp.zeros_like(corner), last], axis=-1)
+        found = jnp.concatenate([upper, lower], axis=-2)
+    found = jax.lax.stop_gradient(found[:, 0])
+    return found @ (2 * jnp.eye(n)[None] - system @ found)

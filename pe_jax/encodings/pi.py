@@ -8,17 +8,14 @@ a run of 4 times the length that starts from the first by train.init_from (confi
 """
 
 import dataclasses
-from typing import final
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class PI(Rotary, Scaled):
     """q and k rotated by their positions / factor."""
 
     def _frequencies(self):
-        return inverse_timescales(self.dims.head, self.base) / self._factor
+        return super()._frequencies() / self._factor

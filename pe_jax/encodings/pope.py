@@ -14,7 +14,6 @@ bounds delta is clamped, and its gradient passes (geometry.clamp).
 
 import dataclasses
 import math
-from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -23,15 +22,12 @@ from pe_jax.encodings.rotary import Rotary
 from pe_jax.geometry import angles, clamp, inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class PoPE(Rotary):
     """Components of lengths softplus(q) and softplus(k), turned by their positions."""
 
+    even = None  # no components are paired
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        """No components are paired: a head of any size will do."""
 
     def init(self, key):
         return {"delta": jnp.zeros((self.dims.heads, self.dims.head))}

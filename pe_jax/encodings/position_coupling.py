@@ -21,7 +21,6 @@ The defaults fit the task addition with order="reversed_answer". Other tasks of 
 """
 
 import dataclasses
-from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,8 +33,8 @@ from pe_jax.fields import Count, Natural
 class PositionCoupling(Encoding):
     """Distances to separators, + s; compose it with another: position_coupling+learned."""
 
-    per_sequence: ClassVar[bool] = True
-
+    per_sequence = True
+    causal_only = "it reads the digits of its answer"
     digits: Count = 10
     """The tokens 0 .. digits - 1 are digits, `digits` is END, and the others separate."""
     equals: Natural = 12
@@ -45,19 +44,8 @@ class PositionCoupling(Encoding):
     max_position: Count | None = None
     """None: 4 times the training length."""
 
-    def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError(
-                "position_coupling needs a causal model, which reads the digits of its answer: "
-                "set lm.causal=True"
-            )
-
-    @property
-    def _most(self):
-        return self.max_position or 4 * self.dims.train_len
-
     def highest_position(self):
-        return self._most
+        return self.max_position or 4 * self.dims.train_len
 
     def positions(self, tokens, pos, key, train):
         place, length = jnp.arange(len(tokens)), len(tokens)
@@ -70,10 +58,6 @@ class PositionCoupling(Encoding):
         counted = (tokens >= 0) & (tokens != self.digits)
         start = 1
         if train:
-            if key is None:
-                raise ValueError(
-                    "position_coupling draws positions in training: pass `key` to the model"
-                )
-            room = self._most - jnp.max(jnp.where(counted, distance, 0))
-            start = jax.random.randint(key, (), 1, jnp.maximum(room, 1) + 1)
+            room = self.highest_position() - jnp.max(jnp.where(counted, distance, 0))
+            start = jax.random.randint(self._drawing(key), (), 1, jnp.maximum(room, 1) + 1)
         return jnp.where(counted, start + distance, 0)

@@ -37,8 +37,6 @@ class Randomized(Encoding):
                 f"randomized positions draw {length} of {most}: raise randomized's max above "
                 "every length"
             )
-        if key is None:
-            raise ValueError("randomized positions need a key: pass `key` to the model")
-        drawn = jax.random.permutation(key, most)[:length]
+        drawn = jax.random.permutation(self._drawing(key), most)[:length]
         outside = jnp.where(jnp.cumsum(pos >= 0) > 0, most, -1)  # behind the tokens, or before
         return jnp.sort(jnp.where(pos < 0, outside, drawn))

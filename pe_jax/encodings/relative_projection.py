@@ -14,7 +14,7 @@ import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
 from pe_jax.fields import Count
-from pe_jax.geometry import whole
+from pe_jax.geometry import uniform, whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,17 +28,17 @@ class RelativeProjection(Encoding):
 
     @property
     def _distances(self):
-        return self.dims.train_len if self.distances is None else self.distances
+        return self.distances or self.dims.train_len
 
     def trained_from(self):
         return self._distances
 
     def init(self, key):
-        D, H, bound = self.dims.model, self.dims.heads, self.dims.model**-0.5
+        D, H = self.dims.model, self.dims.heads
         of_w, of_c, of_bank = jax.random.split(key, 3)
         return {
-            "w": jax.random.uniform(of_w, (D, H, self.curves), minval=-bound, maxval=bound),
-            "c": jax.random.uniform(of_c, (H, self.curves), minval=-bound, maxval=bound),
+            "w": uniform(of_w, (D, H, self.curves), D),
+            "c": uniform(of_c, (H, self.curves), D),
             "bank": 0.02 * jax.random.normal(of_bank, (self.curves, self._distances)),
         }
 

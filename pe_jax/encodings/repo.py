@@ -12,16 +12,13 @@ first five: rope[:5]+repo[5:]. Here weights are N(0, 1 / inputs) at first.
 """
 
 import dataclasses
-from typing import final
 
 import jax
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Count, Positive
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class RePo(Rotary):
     """`locate` gives z, in the place of positions."""
@@ -39,9 +36,6 @@ class RePo(Rotary):
             "content": D**-0.5 * jax.random.normal(content, (D, hidden)),
             "final": hidden**-0.5 * jax.random.normal(final, (hidden, self.dims.heads)),
         }
-
-    def _frequencies(self):
-        return inverse_timescales(self.dims.head, self.base)
 
     def locate(self, params, x, pos, before):
         hidden = jax.nn.silu(x @ params["gate"]) * (x @ params["content"])

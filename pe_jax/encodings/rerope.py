@@ -7,15 +7,11 @@ and here w is half of L. His code also sharpens the logits by the length: `rerop
 """
 
 import dataclasses
-from typing import final
 
-import jax.numpy as jnp
-
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import Count
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class ReRoPE(Remapped):
     """q and k rotated by their distance, but by no more than `window`."""
@@ -25,10 +21,4 @@ class ReRoPE(Remapped):
 
     @property
     def _window(self):
-        return max(1, self.dims.train_len // 2) if self.window is None else self.window
-
-    def far(self, q_pos, k_pos):
-        return q_pos[:, None] - k_pos[None] > self._window
-
-    def far_positions(self, q_pos, k_pos):
-        return jnp.full_like(q_pos, self._window), jnp.zeros_like(k_pos)
+        return self.window or max(1, self.dims.train_len // 2)

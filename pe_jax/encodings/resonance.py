@@ -9,21 +9,18 @@ angles are exact at any position, where RoPE's lose digits.
 """
 
 import dataclasses
-from typing import final
 
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Rotary
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Resonance(Rotary):
     """q and k rotated by their positions, at whole wavelengths."""
 
     def _wavelengths(self):
-        frequencies = inverse_timescales(self.dims.head, self.base)
+        frequencies = super()._frequencies()
         return jnp.maximum(1.0, jnp.round(2 * jnp.pi / frequencies))
 
     def _frequencies(self):

@@ -9,16 +9,10 @@ the same model up to a fixed permutation of the query and key projections.
 """
 
 import dataclasses
-from typing import final
 
 from pe_jax.encodings.rotary import Rotary
-from pe_jax.geometry import inverse_timescales
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class RoPE(Rotary):
     """q and k rotated by their positions."""
-
-    def _frequencies(self):
-        return inverse_timescales(self.dims.head, self.base)

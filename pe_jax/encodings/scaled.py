@@ -1,23 +1,24 @@
-"""The base class of encodings that carry a model trained with RoPE over to longer texts: the factor
-s between the two lengths, and the length L of training.
-
-In a subclass that rotates, it stands behind Rotary: `class PI(Rotary, Scaled)`.
-"""
+"""The base classes of encodings that carry a model trained with RoPE over to longer texts."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+import math
+
+import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
-from pe_jax.fields import AtLeastOne, Count
+from pe_jax.encodings.rotary import Rotary
+from pe_jax.fields import AtLeastOne, Count, NotNegative, Positive
 
 
 @dataclasses.dataclass(frozen=True)
 class Scaled(Encoding):
-    """What depends on s; it is not in the table itself."""
+    """The factor s between the two lengths, and the length L of training; it is not in the table
+    itself. A subclass that rotates has it behind Rotary: `class PI(Rotary, Scaled)`.
+    """
 
-    family: ClassVar[str | None] = "RoPE"
+    family = "RoPE"
     factor: AtLeastOne | None = None
     """s, the longer length divided by L. None: that of each evaluated length, and 1 within L."""
     length: Count | None = None
@@ -25,16 +26,54 @@ class Scaled(Encoding):
 
     @property
     def _length(self) -> int:
-        return self.dims.train_len if self.length is None else self.length
+        return self.length or self.dims.train_len
 
     @property
     def _factor(self) -> float:
-        return self._needed(self.dims.train_len) if self.factor is None else self.factor
-
-    def _needed(self, length: int) -> float:
-        return max(1.0, length / self._length)
+        return self.factor or max(1.0, self.dims.train_len / self._length)
 
     def at(self, length):
         if self.factor is not None:
             return self
-        return dataclasses.replace(self, factor=self._needed(length))
+        return dataclasses.replace(self, factor=max(1.0, length / self._length))
+
+
+@dataclasses.dataclass(frozen=True)
+class ByParts(Rotary, Scaled):
+    """Pairs are slowed down by how often they turn within L, and logits sharpened: YaRN's two ends
+    and its temperature. It is not in the table itself.
+    """
+
+    alpha: Positive = 1.0
+    """Pairs that turn less often within L are slowed s times."""
+    beta: Positive = 32.0
+    """Pairs that turn more often within L stay as they are."""
+    attention_factor: Positive | None = None
+    """sqrt(1 / t), which multiplies queries and keys. None: mscale ln s + 1."""
+    mscale: NotNegative = 0.1
+    """The slope of the temperature; 0: logits are not sharpened."""
+
+    def __post_init__(self):
+        if not self.alpha < self.beta or self.base <= 1:
+            raise ValueError(
+                f"{type(self).__name__.lower()} needs alpha below beta and a base above 1, got "
+                f"alpha={self.alpha}, beta={self.beta}, base={self.base}"
+            )
+
+    def _ends(self) -> tuple[int, int]:
+        """The pair with beta turns within L, rounded down, from 0 on, and with alpha turns, rounded
+        up, to K - 1, as in the code of YaRN. The second may be the lower.
+        """
+
+        def pair(turns):
+            longest = self._length / (2 * math.pi * turns)
+            return self.dims.head * math.log(longest) / (2 * math.log(self.base))
+
+        return (
+            max(0, math.floor(pair(self.beta))),
+            min(self.dims.head - 1, math.ceil(pair(self.alpha))),
+        )
+
+    def scale(self, params, q_pos):
+        sharper = self.attention_factor or self.mscale * math.log(self._factor) + 1
+        return jnp.full((q_pos.shape[0], self.dims.heads), sharper**2)

@@ -16,7 +16,6 @@ here; the two factors of W are N(0, 1 / inputs) at first.
 """
 
 import dataclasses
-from typing import final
 
 import jax
 import jax.numpy as jnp
@@ -24,12 +23,10 @@ import jax.numpy as jnp
 from pe_jax.encodings.convolved import convolved, draw
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Count, Positive
-from pe_jax.geometry import inverse_timescales
 
 TAPS = 4  # tokens that the convolution sees
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class SelectiveRoPE(Rotary):
     """`locate` gives the sums of g phi, in the place of positions."""
@@ -45,9 +42,6 @@ class SelectiveRoPE(Rotary):
             "u": D**-0.5 * jax.random.normal(of_gate, (D, H)),
             "b": jnp.zeros(H),
         }
-
-    def _frequencies(self):
-        return inverse_timescales(self.dims.head, self.base)
 
     def locate(self, params, x, pos, before):
         sums, rows = (None, None) if before is None else (before["sums"], before["rows"])

@@ -7,13 +7,11 @@ L, which is RoPE, and beyond it the smallest integer for which W + (N - W) / G <
 """
 
 import dataclasses
-from typing import final
 
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import Count
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class SelfExtend(Remapped):
     """q and k rotated by their distance, from `window` on by that of their groups."""
@@ -24,7 +22,6 @@ class SelfExtend(Remapped):
     """G, the tokens of a group. None: what each evaluated length needs."""
 
     def __post_init__(self):
-        super().__post_init__()
         if self.group is None and self._room <= 0:
             raise ValueError(
                 "self_extend's window must be below two thirds of the training length, "
@@ -33,11 +30,10 @@ class SelfExtend(Remapped):
 
     @property
     def _window(self):
-        return max(1, self.dims.train_len // 4) if self.window is None else self.window
+        return self.window or max(1, self.dims.train_len // 4)
 
     @property
-    def _room(self):
-        """Three times the distances from W to two thirds of L."""
+    def _room(self):  # three times the distances from W to two thirds of L
         return max(4, 2 * self.dims.train_len) - 3 * self._window
 
     def at(self, length):

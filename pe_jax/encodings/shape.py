@@ -33,6 +33,4 @@ class SHAPE(Encoding):
     def positions(self, tokens, pos, key, train):
         if not train:
             return pos
-        if key is None:
-            raise ValueError("shape draws positions in training: pass `key` to the model")
-        return pos + jax.random.randint(key, (), 0, self._most + 1)
+        return pos + jax.random.randint(self._drawing(key), (), 0, self._most + 1)

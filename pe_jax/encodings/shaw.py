@@ -30,7 +30,7 @@ class Shaw(Encoding):
 
     @property
     def _clip(self):
-        return max(1, min(16, self.dims.train_len - 1)) if self.clip is None else self.clip
+        return self.clip or max(1, min(16, self.dims.train_len - 1))
 
     def constant_from(self):
         return self._clip

@@ -26,16 +26,10 @@ from pe_jax.geometry import angles, inverse_timescales
 class Sinusoidal(Encoding):
     """x + PE, sines and cosines interleaved."""
 
+    even = "model"
     base: Positive = 10000.0
     merge: Literal["add", "multiply", "concatenate"] = "add"
     variant: Literal["paper", "t2t"] = "paper"
-
-    def __post_init__(self):
-        if self.dims.model % 2:
-            raise ValueError(
-                f"lm.model must be even for sinusoidal positions, got {self.dims.model}; "
-                "change lm.model"
-            )
 
     def init(self, key):
         if self.merge != "concatenate":

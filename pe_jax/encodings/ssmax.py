@@ -26,13 +26,10 @@ class SSMax(Encoding):
     offset: bool = False
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
-    @property
-    def _start(self):
-        length = max(2, self.dims.train_len)
-        return length / math.lgamma(length + 1) if self.s is None else self.s
-
     def init(self, key):
-        s = jnp.full(self.dims.heads, self._start, jnp.float32)
+        length = max(2, self.dims.train_len)
+        start = length / math.lgamma(length + 1) if self.s is None else self.s
+        s = jnp.full(self.dims.heads, start, jnp.float32)
         return {"s": s, "b": jnp.zeros_like(s)} if self.offset else {"s": s}
 
     def scale(self, params, q_pos):

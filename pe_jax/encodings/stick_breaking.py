@@ -24,9 +24,7 @@ from pe_jax.geometry import suffix_sums
 class StickBreaking(Encoding):
     """s(z_ij) prod (1 - s(z_it)) over the keys t between."""
 
-    def __post_init__(self):
-        if not self.dims.causal:
-            raise ValueError("stick_breaking needs a causal model: set lm.causal=True")
+    causal_only = "only it has nearer keys"
 
     def normalize(self, params, logits):
         keys = jnp.arange(logits.shape[-1])

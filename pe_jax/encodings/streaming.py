@@ -12,15 +12,13 @@ length.
 """
 
 import dataclasses
-from typing import ClassVar, final
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import Count, Natural
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class Streaming(Remapped):
     """q and k of a window and of the first keys, rotated as if they were next to each other."""
@@ -29,16 +27,14 @@ class Streaming(Remapped):
     """None: the training length without the sinks."""
     sinks: Natural = 4
     """The first keys of the sequence, which every later query sees."""
-    from_zero: ClassVar[bool] = True
+    from_zero = True
 
     @property
     def _window(self):
-        left = max(1, self.dims.train_len - self.sinks)
-        return left if self.window is None else self.window
+        return self.window or max(1, self.dims.train_len - self.sinks)
 
     @property
-    def _last(self):
-        """The last position whose query sees all keys up to its own."""
+    def _last(self):  # the last position whose query sees all keys up to its own
         return self.sinks + self._window - 1
 
     def reach(self):

@@ -10,13 +10,11 @@ is more. Their code for Llama also multiplies queries and keys by 0.1 ln 2 + 1, 
 """
 
 import dataclasses
-from typing import final
 
-from pe_jax.encodings.remapped import Remapped
+from pe_jax.encodings.rotary import Remapped
 from pe_jax.fields import Count
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class String(Remapped):
     """q and k rotated by their distance, from `shift` on by `shift - window` less."""

@@ -23,17 +23,11 @@ from pe_jax.geometry import angles, inverse_timescales
 class TransformerXL(Encoding):
     """u in `qk` (the dot product alone), v . r as a bias, q . r as relative keys."""
 
+    even = "model"
     base: Positive = 10000.0
     clamp: Count | None = None
     """The largest distance; those beyond it are taken as it is. None: there is none."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("r",), kw_only=True)
-
-    def __post_init__(self):
-        if self.dims.model % 2:
-            raise ValueError(
-                f"lm.model must be even for Transformer-XL's sinusoids, got {self.dims.model}; "
-                "change lm.model"
-            )
 
     def init(self, key):
         r, u, v = jax.random.split(key, 3)

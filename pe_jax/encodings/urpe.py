@@ -26,7 +26,7 @@ class URPE(Encoding):
 
     @property
     def _rows(self):
-        return self.dims.train_len if self.rows is None else self.rows
+        return self.rows or self.dims.train_len
 
     def constant_from(self):
         return self._rows - 1

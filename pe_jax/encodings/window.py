@@ -22,4 +22,4 @@ class Window(Encoding):
     """The first keys of the sequence, which every later query sees."""
 
     def reach(self):
-        return self.dims.train_len if self.window is None else self.window, self.sinks
+        return self.window or self.dims.train_len, self.sinks

@@ -11,32 +11,26 @@ what is served, `limit` is where they reach e^84 (134 B positions), and position
 """
 
 import dataclasses
-from typing import final
 
 import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Positive
-from pe_jax.geometry import LARGEST_EXPONENT, bounded_exp, inverse_timescales
+from pe_jax.geometry import LARGEST_EXPONENT, bounded_exp
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class XPos(Rotary):
     """q and k rotated and scaled by their positions."""
 
+    causal_only = "later keys would grow"
     gamma: Positive = 0.4
     """g: the larger, the less the pairs decay."""
     scale_base: Positive | None = None
     """B. None: half the training length."""
     middle: float | None = None
     """m. None: half the length served."""
-
-    def __post_init__(self):
-        super().__post_init__()
-        if not self.dims.causal:
-            raise ValueError("xpos needs a causal model: later keys would grow; set lm.causal=True")
 
     def at(self, length):
         return self if self.middle is not None else dataclasses.replace(self, middle=length / 2)
@@ -48,9 +42,6 @@ class XPos(Rotary):
     @property
     def _base(self):
         return self.dims.train_len / 2 if self.scale_base is None else self.scale_base
-
-    def _frequencies(self):
-        return inverse_timescales(self.dims.head, self.base)
 
     def _scaled(self, x, pos, sign):
         middle = self.dims.train_len / 2 if self.middle is None else self.middle

@@ -15,15 +15,14 @@ beta times, and the paper's g is below 1 everywhere.
 
 import dataclasses
 import math
-from typing import Literal, final
+from typing import Literal
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.by_parts import ByParts
-from pe_jax.geometry import interpolated, inverse_timescales, ramp
+from pe_jax.encodings.scaled import ByParts
+from pe_jax.geometry import interpolated, ramp
 
 
-@final
 @dataclasses.dataclass(frozen=True)
 class YaRN(ByParts):
     """q and k rotated by their positions, slow pairs by positions / factor; sharper logits."""
@@ -31,7 +30,7 @@ class YaRN(ByParts):
     variant: Literal["paper", "code"] = "code"
 
     def _frequencies(self):
-        w = inverse_timescales(self.dims.head, self.base)
+        w = super()._frequencies()
         if self.variant == "paper":
             kept = ramp(self._length * w / (2 * math.pi), self.alpha, self.beta)
         else:

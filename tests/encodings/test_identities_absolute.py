@@ -270,5 +270,5 @@ def test_a_wrong_field_says_what_would_be_right(subtests):
 
 @pytest.mark.parametrize("name", ["sinusoidal", "complex"])
 def test_an_odd_model_size_is_refused_where_components_are_pairs(name):
-    with pytest.raises(ValueError, match="lm.model must be even.*got 25; change lm.model"):
+    with pytest.raises(ValueError, match="model size must be even.*got 25; change lm.model"):
         ENCODINGS[name](DIMS._replace(model=25))

@@ -223,7 +223,7 @@ def test_random_positions_are_one_draw_for_the_prompt_and_all_that_follows():
     assert each.shape == (2, 64) and (each[0] != each[1]).any()
     np.testing.assert_array_equal(positions(make("rope", TWO.dims(64)), 2, 50, 64, KEY), range(64))
     assert positions(encodings("since_zero+rope", TWO), 2, 50, 64, KEY) is None
-    with pytest.raises(ValueError, match="need a key"):  # it would change with every token
+    with pytest.raises(ValueError, match="pass `key`"):  # it would change with every token
         mixed = make("randomized", TWO.dims(64)) + encodings("since_zero+rope", TWO)
         generate(*model(mixed, TWO), mixed, np.asarray(text(5)), 1).__next__()
 
