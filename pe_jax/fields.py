@@ -7,16 +7,21 @@ from __future__ import annotations
 import functools
 import math
 import numbers
+import operator
 import sys
 import types
 import typing
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
+AtLeastTwo = Annotated[int, msgspec.Meta(ge=2)]
+Even = Annotated[int, msgspec.Meta(ge=2, multiple_of=2)]
 Natural = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[float, msgspec.Meta(gt=0)]
+AboveOne = Annotated[float, msgspec.Meta(gt=1)]
 AtLeastOne = Annotated[float, msgspec.Meta(ge=1)]
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -60,7 +65,11 @@ def fits(value: Any, hint: Any) -> bool:
     """
     kind, parts = _parts(hint)
     if kind is Annotated:
-        return fits(value, parts[0]) and all(_within(value, meta) for meta in parts[1:])
+        return fits(value, parts[0]) and all(
+            BOUNDS[name][1](value, bound)
+            for meta in parts[1:]
+            for name, bound in _bounds(meta).items()
+        )
     if kind in (types.UnionType, typing.Union):
         return any(fits(value, part) for part in parts)
     if kind is typing.Literal:
@@ -89,7 +98,8 @@ def described(hint: Any) -> str:
     """What the annotation `hint` asks for, for an error message: "an integer of at least 1"."""
     kind, parts = _parts(hint)
     if kind is Annotated:
-        return f"{described(parts[0])} {' and '.join(_bounds(parts[1]))}"
+        bounds = [f"{BOUNDS[name][0]} {bound}" for name, bound in _bounds(parts[1]).items()]
+        return f"{described(parts[0])} {' and '.join(bounds)}"
     if kind in (types.UnionType, typing.Union):
         return " or ".join(map(described, parts))
     if kind is typing.Literal:
@@ -101,20 +111,16 @@ def described(hint: Any) -> str:
     return NAMES.get(kind) or f"of type {getattr(kind, '__name__', kind)}"
 
 
-def _within(value: Any, meta: Any) -> bool:
-    """Whether a number is within the bounds of a msgspec.Meta; other annotations have none."""
-    if not isinstance(meta, msgspec.Meta):
-        return True
-    return (
-        (meta.ge is None or value >= meta.ge)
-        and (meta.gt is None or value > meta.gt)
-        and (meta.le is None or value <= meta.le)
-        and (meta.lt is None or value < meta.lt)
-    )
+BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "ge": ("of at least", operator.ge),
+    "gt": ("above", operator.gt),
+    "le": ("at most", operator.le),
+    "lt": ("below", operator.lt),
+    "multiple_of": ("a multiple of", lambda value, bound: value % bound == 0),
+}
+"""The bounds of a msgspec.Meta: how messages call them, and whether a value keeps one."""
 
 
-def _bounds(meta: Any) -> list[str]:
-    """The bounds of a msgspec.Meta in words."""
-    words = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
-    known = {name: getattr(meta, name, None) for name in words}
-    return [f"{words[name]} {bound}" for name, bound in known.items() if bound is not None]
+def _bounds(meta: Any) -> dict[str, Any]:
+    given = {name: getattr(meta, name, None) for name in BOUNDS}
+    return {name: bound for name, bound in given.items() if bound is not None}

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Turned
-from pe_jax.fields import Positive
+from pe_jax.fields import AboveOne
 from pe_jax.geometry import inverse_softplus
 
 
@@ -25,13 +25,9 @@ from pe_jax.geometry import inverse_softplus
 class CARoPE(Turned):
     """`locate` gives the sums of f^i, in the place of positions."""
 
-    base: Positive = 10000.0
+    base: AboveOne = 10000.0
     """Of the RoPE that it begins with."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        if self.base <= 1:
-            raise ValueError(f"carope's base must be above 1, got {self.base}; RoPE's is 10000.0")
 
     def init(self, key):
         b = inverse_softplus(self.base ** (2 / self.dims.head) - 1)

@@ -18,19 +18,15 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
-from pe_jax.fields import Count
+from pe_jax.fields import AtLeastTwo, Count
 
 
 @dataclasses.dataclass(frozen=True)
 class Conv(Encoding):
     """Causal gated convolutions over the input."""
 
-    kernel: int = 3
+    kernel: AtLeastTwo = 3
     depth: Count = 2
-
-    def __post_init__(self):
-        if self.kernel < 2:
-            raise ValueError(f"conv needs a kernel of at least 2 tokens, got {self.kernel}")
 
     def init(self, key):
         D = self.dims.model

@@ -9,22 +9,29 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Key
 
-from pe_jax.encoding import Params
+from pe_jax.encoding import Dims, Params
 from pe_jax.geometry import uniform
 
 
-def draw(
-    key: Key[Array, ""], inputs: int, rank: int, taps: int, heads: int, size: int
-) -> dict[str, Array]:
-    """The two factors of the map, from N(0, 1 / inputs) and N(0, 1 / rank), and the taps for each
-    component apart, from U(-1, 1) / sqrt(taps) as in PyTorch.
+def draw(key: Key[Array, ""], dims: Dims, rank: int, taps: int, size: int) -> dict[str, Array]:
+    """The two factors of the map, from N(0, 1 / D) and N(0, 1 / rank), the taps for each component
+    apart, drawn as in PyTorch, and the gate's u, from N(0, 1 / D), and b, 0.
     """
-    low, high, tap = jax.random.split(key, 3)
+    D, H = dims.model, dims.heads
+    of_map, of_gate = jax.random.split(key)
+    low, high, tap = jax.random.split(of_map, 3)
     return {
-        "low": inputs**-0.5 * jax.random.normal(low, (inputs, rank)),
-        "high": rank**-0.5 * jax.random.normal(high, (rank, heads, size)),
-        "taps": uniform(tap, (taps, heads, size), taps),
+        "low": D**-0.5 * jax.random.normal(low, (D, rank)),
+        "high": rank**-0.5 * jax.random.normal(high, (rank, H, size)),
+        "taps": uniform(tap, (taps, H, size), taps),
+        "u": D**-0.5 * jax.random.normal(of_gate, (D, H)),
+        "b": jnp.zeros(H),
     }
+
+
+def gate(params: Params, x: Float[Array, "L D"]) -> Float[Array, "L H"]:
+    """sigmoid(u . x + b), a number for each head."""
+    return jax.nn.sigmoid(x @ params["u"] + params["b"][None])
 
 
 def convolved(

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
-from pe_jax.fields import Count
+from pe_jax.fields import AtLeastTwo
 from pe_jax.geometry import lookup_between, suffix_sums
 
 
@@ -32,12 +32,8 @@ class CoPE(Encoding):
 
     causal_only = "its positions count the keys up to the query"
     whole_rows = True
-    rows: Count | None = None
+    rows: AtLeastTwo | None = None
     """Rows of e. None: min(64, half of the training length + 1)."""
-
-    def __post_init__(self):
-        if self._rows < 2:
-            raise ValueError(f"cope's rows must be at least 2, got {self._rows}; raise it")
 
     @property
     def _rows(self):

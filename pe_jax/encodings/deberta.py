@@ -17,22 +17,20 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
-from pe_jax.fields import Count
+from pe_jax.fields import AtLeastTwo
 
 
 @dataclasses.dataclass(frozen=True)
 class DeBERTa(Encoding):
     """Relative keys, relative queries, and the scale 1 / sqrt(3) of all products."""
 
-    clip: Count | None = None
+    clip: AtLeastTwo | None = None
     """k. None: min(512, the training length - 1); in v2, where it is even, the most up to 256 below
     half the training length.
     """
     variant: Literal["v1", "v2"] = "v1"
 
     def __post_init__(self):
-        if self._clip < 2:
-            raise ValueError(f"deberta's clip must be at least 2, got {self._clip}; raise it")
         if self.variant == "v2" and (self._clip % 2 or self._clip < 4):
             raise ValueError(
                 "deberta's clip must be even and at least 4 in v2, half of whose distances are "

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding, seen
-from pe_jax.fields import Count
+from pe_jax.fields import Even
 from pe_jax.geometry import rotate, slopes, suffix_sums
 
 
@@ -26,13 +26,9 @@ class GrapeAP(Encoding):
 
     causal_only = "its sums are over the keys up to the query"
     whole_rows = True
-    size: Count = 8
-    """P, an even number."""
+    size: Even = 8
+    """P."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
-
-    def __post_init__(self):
-        if self.size % 2:
-            raise ValueError(f"grape_ap's size must be even, got {self.size}")
 
     def init(self, key):
         D = self.dims.model

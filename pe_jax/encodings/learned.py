@@ -26,18 +26,14 @@ class Learned(Encoding):
     clip: bool = False
     """Whether positions beyond the table take its last row in place of NaN."""
 
-    @property
-    def _rows(self):
-        return self.length or self.dims.train_len
-
     def init(self, key):
-        return {"table": self.std * jax.random.normal(key, (self._rows, self.dims.model))}
+        return {"table": self.std * jax.random.normal(key, (self.trained_from(), self.dims.model))}
 
     def limit(self):
-        return None if self.clip else self._rows
+        return None if self.clip else self.trained_from()
 
     def trained_from(self):
-        return self._rows
+        return self.length or self.dims.train_len
 
     def embed(self, params, x, tokens, pos):
         return x + lookup(params["table"], pos, self.clip).astype(x.dtype)

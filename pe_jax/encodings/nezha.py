@@ -29,21 +29,14 @@ class Nezha(Encoding):
     base: Positive = 10000.0
     variant: Literal["paper", "code"] = "paper"
 
-    @property
-    def _clip(self):
+    def constant_from(self):
         return self.clip or max(1, min(64, self.dims.train_len - 1))
 
-    def constant_from(self):
-        return self._clip
-
-    def _rows(self, n):
-        m = jnp.clip(-n, -self._clip, self._clip) + (self._clip if self.variant == "code" else 0)
+    def relative_keys(self, params, n):
+        k = self.constant_from()
+        m = jnp.clip(-n, -k, k) + (k if self.variant == "code" else 0)
         angle = angles(m, inverse_timescales(self.dims.head, self.base))
         rows = jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1).reshape(-1, self.dims.head)
         return jnp.broadcast_to(rows[None], (self.dims.heads, *rows.shape))
 
-    def relative_keys(self, params, n):
-        return self._rows(n)
-
-    def relative_values(self, params, n):
-        return self._rows(n)
+    relative_values = relative_keys

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pe_jax.encoding import Encoding, seen
-from pe_jax.encodings.convolved import convolved, draw
+from pe_jax.encodings.convolved import convolved, draw, gate
 from pe_jax.fields import Count
 
 TAPS = 3  # tokens that the convolution sees
@@ -45,19 +45,13 @@ class PaTH(Encoding):
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def init(self, key):
-        D, H, K = self.dims.model, self.dims.heads, self.dims.head
-        of_w, of_beta = jax.random.split(key)
-        return draw(of_w, D, self.rank, TAPS, H, K) | {
-            "u": D**-0.5 * jax.random.normal(of_beta, (D, H)),
-            "b": jnp.zeros(H),
-        }
+        return draw(key, self.dims, self.rank, TAPS, self.dims.head)
 
     def locate(self, params, x, pos, before):
         w, rows = convolved(params, x, None if before is None else before["rows"])
         w = jax.nn.silu(w) if self.variant == "code" else w
         w = w * jax.lax.rsqrt((w**2).sum(-1, keepdims=True) + 1e-6)
-        beta = 2 * jax.nn.sigmoid(x @ params["u"] + params["b"][None])
-        return {"w": w, "beta": beta, "rows": rows}
+        return {"w": w, "beta": 2 * gate(params, x), "rows": rows}
 
     def logits(self, params, logits, q, k, q_pos, k_pos):
         places = jnp.arange(logits.shape[-1])

@@ -26,12 +26,8 @@ class RelativeProjection(Encoding):
     """Distances that have a bias, 0 .. distances - 1. None: the training length."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
-    @property
-    def _distances(self):
-        return self.distances or self.dims.train_len
-
     def trained_from(self):
-        return self._distances
+        return self.distances or self.dims.train_len
 
     def init(self, key):
         D, H = self.dims.model, self.dims.heads
@@ -39,7 +35,7 @@ class RelativeProjection(Encoding):
         return {
             "w": uniform(of_w, (D, H, self.curves), D),
             "c": uniform(of_c, (H, self.curves), D),
-            "bank": 0.02 * jax.random.normal(of_bank, (self.curves, self._distances)),
+            "bank": 0.02 * jax.random.normal(of_bank, (self.curves, self.trained_from())),
         }
 
     def locate(self, params, x, pos, before):
@@ -47,8 +43,8 @@ class RelativeProjection(Encoding):
         return {"weights": weights, "pos": whole(pos)}
 
     def bias(self, params, q_pos, k_pos):
-        n = q_pos["pos"][:, None] - k_pos["pos"][None]
+        n, end = q_pos["pos"][:, None] - k_pos["pos"][None], self.trained_from()
         every = jnp.einsum("thc,cn->htn", q_pos["weights"], params["bank"])
-        at = jnp.clip(n, 0, self._distances - 1)[None]
-        inside = (n >= 0) & (n < self._distances)
+        at = jnp.clip(n, 0, end - 1)[None]
+        inside = (n >= 0) & (n < end)
         return jnp.where(inside[None], jnp.take_along_axis(every, at, axis=-1), 0.0)

@@ -12,7 +12,7 @@ import dataclasses
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
-from pe_jax.fields import Count, Positive
+from pe_jax.fields import Even, Positive
 from pe_jax.geometry import angles
 
 
@@ -20,13 +20,9 @@ from pe_jax.geometry import angles
 class Sandwich(Encoding):
     """H / (8h) [sum_i cos(w_i n) - size / 2]."""
 
-    size: Count = 128
+    size: Even = 128
     """Twice the number of cosines."""
     base: Positive = 10000.0
-
-    def __post_init__(self):
-        if self.size % 2:
-            raise ValueError(f"sandwich's size must be even, got {self.size}")
 
     def relative_bias(self, params, n):
         w = self.base ** (-2.0 * jnp.arange(1, self.size // 2 + 1) / self.size)

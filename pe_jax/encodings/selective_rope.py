@@ -20,7 +20,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.encodings.convolved import convolved, draw
+from pe_jax.encodings.convolved import convolved, draw, gate
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.fields import Count, Positive
 
@@ -36,19 +36,13 @@ class SelectiveRoPE(Rotary):
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def init(self, key):
-        D, H = self.dims.model, self.dims.heads
-        of_angle, of_gate = jax.random.split(key)
-        return draw(of_angle, D, self.rank, TAPS, H, self.dims.head // 2) | {
-            "u": D**-0.5 * jax.random.normal(of_gate, (D, H)),
-            "b": jnp.zeros(H),
-        }
+        return draw(key, self.dims, self.rank, TAPS, self.dims.head // 2)
 
     def locate(self, params, x, pos, before):
         sums, rows = (None, None) if before is None else (before["sums"], before["rows"])
         x = x * jax.lax.rsqrt((x**2).sum(-1, keepdims=True) + 1e-6)
         phi, rows = convolved(params, x, rows)
-        gate = jax.nn.sigmoid(x @ params["u"] + params["b"][None])
-        turned = jnp.cumsum(gate[..., None] * jax.nn.silu(phi), axis=0)
+        turned = jnp.cumsum(gate(params, x)[..., None] * jax.nn.silu(phi), axis=0)
         turned = turned if sums is None else turned + sums[None]
         return {"sums": turned, "rows": rows}
 

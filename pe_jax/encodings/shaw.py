@@ -28,18 +28,14 @@ class Shaw(Encoding):
     values: bool = True
     """Whether there are relative values b."""
 
-    @property
-    def _clip(self):
+    def constant_from(self):
         return self.clip or max(1, min(16, self.dims.train_len - 1))
 
-    def constant_from(self):
-        return self._clip
-
     def trained_from(self):
-        return self._clip + 1
+        return self.constant_from() + 1
 
     def init(self, key):
-        rows = self._clip + 1 if self.dims.causal else 2 * self._clip + 1
+        rows = (1 if self.dims.causal else 2) * self.constant_from() + 1
         names, std = ("keys", "values") if self.values else ("keys",), self.dims.head**-0.5
         return {
             name: std * jax.random.normal(jax.random.fold_in(key, i), (rows, self.dims.head))
@@ -47,8 +43,9 @@ class Shaw(Encoding):
         }
 
     def _rows(self, table, n):
-        first = 0 if self.dims.causal else -self._clip
-        rows = table[jnp.clip(jnp.round(n).astype(jnp.int32), first, self._clip) - first]
+        last = self.constant_from()
+        first = 0 if self.dims.causal else -last
+        rows = table[jnp.clip(jnp.round(n).astype(jnp.int32), first, last) - first]
         return jnp.broadcast_to(rows[None], (self.dims.heads, *rows.shape))
 
     def relative_keys(self, params, n):

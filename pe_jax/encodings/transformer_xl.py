@@ -38,8 +38,7 @@ class TransformerXL(Encoding):
             "v": 0.02 * jax.random.normal(v, (d.heads, d.head)),
         }
 
-    def _vectors(self, params, n):
-        """W_r R_n: [H, N, K]."""
+    def relative_keys(self, params, n):  # W_r R_n
         n = n if self.clamp is None else jnp.clip(n, -self.clamp, self.clamp)
         angle = angles(n, inverse_timescales(self.dims.model, self.base))
         return jnp.einsum(
@@ -51,7 +50,4 @@ class TransformerXL(Encoding):
 
     def relative_bias(self, params, n):
         v = self.dims.head**-0.5 * params["v"]
-        return jnp.einsum("hk,hnk->hn", v, self._vectors(params, n))
-
-    def relative_keys(self, params, n):
-        return self._vectors(params, n)
+        return jnp.einsum("hk,hnk->hn", v, self.relative_keys(params, n))

@@ -24,21 +24,17 @@ class URPE(Encoding):
     rows: Count | None = None
     """The distances on one side that have a number of their own. None: the training length."""
 
-    @property
-    def _rows(self):
-        return self.rows or self.dims.train_len
-
     def constant_from(self):
-        return self._rows - 1
+        return self.trained_from() - 1
 
     def trained_from(self):
-        return self._rows
+        return self.rows or self.dims.train_len
 
     def init(self, key):
-        rows = self._rows if self.dims.causal else 2 * self._rows - 1
+        rows = (1 if self.dims.causal else 2) * self.constant_from() + 1
         return {"c": jnp.ones((self.dims.heads, rows))}
 
     def relative_gate(self, params, n):
-        last = self._rows - 1
+        last = self.constant_from()
         first = 0 if self.dims.causal else -last
         return params["c"][:, jnp.clip(jnp.round(n).astype(jnp.int32), first, last) - first]

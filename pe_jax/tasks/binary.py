@@ -61,6 +61,10 @@ class Operation(Answer):
         """The result of two numbers in limbs, as sums for limbs."""
         raise NotImplementedError
 
+    def _value(self, a: int, b: int) -> int:
+        """The same in plain Python."""
+        raise NotImplementedError
+
     def _draw(self, key, n, longest):
         for_digits, for_a, for_b = jax.random.split(key, 3)
         place = jnp.arange(longest)
@@ -77,11 +81,7 @@ class Operation(Answer):
         end = jnp.minimum(size, self._counts(n)[1] - 1)
         return Drawn(input, jnp.where(place == end, END, result), place <= end)
 
-    def _operands(self, input: list[int]) -> tuple[int, int]:
-        """The two numbers of an input, in plain Python."""
-        a, _, b = "".join(str(symbol) for symbol in input).partition(str(SEPARATOR))
-        return int(a[::-1], 2), int(b[::-1] or "0", 2)
-
-    def _written(self, result: int) -> list[int]:
-        """A number as it is answered, in plain Python."""
-        return [*(int(bit) for bit in f"{result:b}"[::-1]), END]
+    def _answer(self, input):
+        a, _, b = "".join(map(str, input)).partition(str(SEPARATOR))
+        result = self._value(int(a[::-1], 2), int(b[::-1] or "0", 2))
+        return [*map(int, f"{result:b}"[::-1]), END][-self._counts(len(input))[1] :]

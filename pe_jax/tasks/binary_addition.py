@@ -25,6 +25,5 @@ class BinaryAddition(Operation):
     def _result(self, a, b):
         return jnp.append(a + b, 0)
 
-    def _answer(self, input):
-        a, b = self._operands(input)
-        return self._written(a + b)
+    def _value(self, a, b):
+        return a + b

@@ -21,7 +21,7 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from pe_jax.fields import Count
+from pe_jax.fields import AtLeastTwo
 from pe_jax.tasks.written import Written, upto
 
 
@@ -30,11 +30,7 @@ class Copy(Written):
     """The input again."""
 
     variant: Literal["cmc", "rsc", "cmc2x", "rsc2x", "rdc"] = "cmc"
-    alphabet: Count = 100
-
-    def __post_init__(self):
-        if self.alphabet < 2:
-            raise ValueError(f"Copy's alphabet must have 2 symbols or more, got {self.alphabet}")
+    alphabet: AtLeastTwo = 100
 
     def _names(self):
         return (*map(str, range(self.alphabet)), "end", *["next"] * (self.variant == "cmc2x"))

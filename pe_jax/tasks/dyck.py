@@ -110,28 +110,26 @@ class Dyck(Task):
         end = jnp.where(depth == 0, 1.0, 0.0), jnp.float32(1)
         return jax.lax.scan(back, end, length=longest)[1]
 
-    def oracle(self, tokens):
-        answers, stack = [], []
-        for token, following in zip(tokens, [*tokens[1:], 0], strict=True):
+    def _opened(self, tokens) -> list[int | None]:
+        # For each token, the place of the opening whose closing is predicted there.
+        opened, stack = [], []
+        for place, token in enumerate(tokens):
             if token < self.types:
-                stack.append(token)
+                stack.append(place)
             else:
                 stack.pop()
             counts = token >= self.types or not self.behind_closing
-            closes = following >= self.types and counts
-            answers.append(stack[-1] + self.types if closes else None)
-        return answers
+            closes = place + 1 < len(tokens) and tokens[place + 1] >= self.types
+            opened.append(stack[-1] if counts and closes else None)
+        return opened
+
+    def oracle(self, tokens):
+        return [None if at is None else tokens[at] + self.types for at in self._opened(tokens)]
 
     def distances(self, tokens):
         """From the opening to its closing, 1 where the one stands behind the other."""
-        distances, opened = [], []
-        for place, (token, answer) in enumerate(zip(tokens, self.oracle(tokens), strict=True)):
-            if token < self.types:
-                opened.append(place)
-            else:
-                opened.pop()
-            distances.append(None if answer is None else place + 1 - opened[-1])
-        return distances
+        opened = enumerate(self._opened(tokens), 1)
+        return [None if at is None else closing - at for closing, at in opened]
 
     def guess(self, tokens):
         guesses, last = [], 0

@@ -51,17 +51,17 @@ class Passkey(Retrieval):
         number = jax.random.randint(for_number, (), 10 ** (DIGITS - 1), 10**DIGITS)
         digits = ord("0") + number // 10 ** jnp.arange(DIGITS - 1, -1, -1) % 10
         place = jnp.arange(FRAME + longest)
-        tokens = _text(INTRODUCTION)[place % len(INTRODUCTION)]
-        start = len(INTRODUCTION)
-        for text, end in (
-            (FILLER, start + before),
-            (NEEDLE, start + before + len(NEEDLE)),
-            (FILLER, start + n + len(NEEDLE)),
-            (QUESTION, FRAME + n),
+        tokens, start = jnp.zeros_like(place), 0
+        for text, size in (
+            (INTRODUCTION, len(INTRODUCTION)),
+            (FILLER, before),
+            (NEEDLE, len(NEEDLE)),
+            (FILLER, n - before),
+            (QUESTION, len(QUESTION)),
         ):
-            here = _text(text)[(place - start) % len(text)]
+            here = jnp.array(list(text))[(place - start) % len(text)]
             tokens = jnp.where(place >= start, here, tokens)
-            start = end
+            start = start + size
         tokens = jnp.where(tokens < DIGITS, digits[jnp.minimum(tokens, DIGITS - 1)], tokens)
         answered = place - (FRAME + n - DIGITS)
         scored = (answered >= 0) & (answered < DIGITS)
@@ -75,7 +75,3 @@ class Passkey(Retrieval):
         lines = bytes(tokens).split(b"\n")
         depth = len(lines[1]) / len(lines[1] + lines[3])
         return [depth if want is not None else None for want in self.oracle(tokens)]
-
-
-def _text(text):
-    return jnp.array(list(text))

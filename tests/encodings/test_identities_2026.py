@@ -75,5 +75,5 @@ def test_a_relative_projection_of_one_curve_for_all_tokens_is_a_table():
 
 
 def test_grape_ap_refuses_an_odd_size():
-    with pytest.raises(ValueError, match="even, got 3"):
+    with pytest.raises(ValueError, match="a multiple of 2, got 3"):
         one("grape_ap(size=3)")

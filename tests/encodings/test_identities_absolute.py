@@ -255,7 +255,7 @@ REFUSED = [
     ("binary(bits=32)", "bits must be 1 .. 31"),
     ("normalized(length=0)", "length must be an integer of at least 1 or None, got 0"),
     ("floater(steps=0)", "steps must be an integer of at least 1, got 0"),
-    ("conv(kernel=1)", "a kernel of at least 2 tokens"),
+    ("conv(kernel=1)", "kernel must be an integer of at least 2, got 1"),
     ("sinusoidal(merge='sum')", "one of 'add', 'multiply', 'concatenate', got 'sum'"),
     ("complex[::2]", "leave out its layers, got '::2'"),
 ]

@@ -172,7 +172,7 @@ def test_ssmax_with_the_scale_of_log_n_is_log_n_beyond_it():
 REFUSED = [
     ("p_rope(p=1.5)", "p must be a finite number of at least 0 and at most 1, got 1.5"),
     ("partial_rope(rotary_pct=0.1)", "rotary_pct=0.1; take one from 0.25 to 1"),
-    ("sandwich(size=7)", "size must be even"),
+    ("sandwich(size=7)", "a multiple of 2, got 7"),
     ("cpb(depth=0)", "depth must be an integer of at least 1"),
     ("fire(threshold=0)", "threshold must be an integer of at least 1 or None"),
     ("xpos(gamma=0.0)", "must be a finite number above 0"),

@@ -10,7 +10,7 @@ import pytest
 from cases import APART, CASE, LENGTH, one
 from helpers import DIMS, assert_near, bind, example, layer, output
 
-from pe_jax.encodings import resonance, rope
+from pe_jax.encodings import rotary
 from pe_jax.encodings.resonance import Resonance
 from pe_jax.runs.run import Run
 from pe_jax.specs.parse import make
@@ -31,8 +31,7 @@ def attended(encodings, case=CASE, **params):
 def test_resonance_of_whole_wavelengths_is_rope(monkeypatch):
     whole = 2 * jnp.pi / jnp.array([3.0, 7.0, 50.0, 2000.0])
     with monkeypatch.context() as patched:
-        for module in (rope, resonance):
-            patched.setattr(module, "inverse_timescales", lambda *_: whole)
+        patched.setattr(rotary, "inverse_timescales", lambda *_: whole)
         for case in (CASE, APART):
             given = [jnp.asarray(a) for a in (case.q, case.k, case.pos, case.pos)]
             turned, wanted = (one(name).qk({}, *given) for name in ("resonance", "rope"))

@@ -244,7 +244,7 @@ def test_where_every_token_is_a_segment_rope_is_itself():
 REFUSED = [
     ("path", {"causal": False}, "PaTH needs a causal model: .*; set lm.causal=True"),
     ("path(rank=0)", {}, "path's rank must be an integer of at least 1, got 0"),
-    ("carope(base=1.0)", {}, "carope's base must be above 1, got 1.0"),
+    ("carope(base=1.0)", {}, "carope's base must be a finite number above 1, got 1.0"),
     ("carope", {"head": 7}, "head size must be even for CARoPE, .* got 7"),
     ("mapformer(rank=0)", {}, "mapformer's rank must be an integer of at least 1, got 0"),
     ("mobius(part=2.0)", {}, "mobius's part must be .* at most 1, got 2.0"),

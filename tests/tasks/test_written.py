@@ -200,7 +200,7 @@ def test_a_scratchpad_is_for_decoders(cls):
 @pytest.mark.parametrize(
     ("cls", "fields", "said"),
     [
-        (Copy, {"alphabet": 1}, "2 symbols or more, got 1"),
+        (Copy, {"alphabet": 1}, "alphabet must be an integer of at least 2, got 1"),
         (Parity, {"scratchpad": True, "running": True}, "not both"),
         (Addition, {"scratchpad": True, "padded": True}, "without padding and hints"),
     ],
