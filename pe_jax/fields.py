@@ -28,7 +28,7 @@ Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 BelowOne = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
 LARGEST = 2**31
-"""Integers are smaller than this: those of a program are signed 32-bit numbers."""
+"""The bound of integers: programs have signed 32-bit numbers."""
 NAMES = {int: "an integer", float: "a finite number", str: "text", bool: "True or False"}
 
 

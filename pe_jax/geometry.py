@@ -120,8 +120,8 @@ def clamp(x: Float[Array, "..."], low: float, high: float = math.inf) -> Float[A
 def slopes(heads: int) -> np.ndarray:
     """ALiBi's slopes m_h = 2^(-8 h / H), h = 1 .. H (Press et al., 2022; arXiv:2108.12409).
 
-    If H is not a power of two: those of the next lower power, then every second one of twice that
-    power, as in the authors' code; the paper does not say.
+    If H is not a power of two: the slopes of the next lower power, then every second one of twice
+    that power, as in the authors' code; the paper does not say.
     """
 
     def geometric(count: int) -> np.ndarray:

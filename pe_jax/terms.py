@@ -1,8 +1,8 @@
 """Cuts the text of a spec into members, and a member into name, fields and layers.
 
-A member's name may be a path, which is no Python, but what follows it is: with `_` in the place of
-the name, rope(base=5e+5)[::2] is the expression `_(base=5e+5)[::2]`. So Python's own parser does
-the work, and tells which "+" and "," separate members and specs, and which stand inside a member.
+A member's name may be a path, which is no Python, but what follows it is: with `_` for the name,
+rope(base=5e+5)[::2] is the expression `_(base=5e+5)[::2]`. So Python's own parser does the work,
+and tells which "+" and "," separate members and specs, and which stand inside a member.
 """
 
 from __future__ import annotations

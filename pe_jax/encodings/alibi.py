@@ -3,8 +3,8 @@
 m_h = c 2^(-8h / H), h = 1 .. H, c = 1 (slope_scale). Nothing is learned; with learned=True ln m_h
 is, from the logarithms of these slopes on. Beyond the training length L distant keys fade out: the
 head with slope m sees about 1 / m keys. slope_scale = C / L gives slopes in units of 1 / L. For H
-that is not a power of two the slopes are those of the authors' code (geometry.slopes);
-variant="paper" takes the formula for any H.
+that is not a power of two the slopes follow the authors' code (geometry.slopes); variant="paper"
+takes the formula for any H.
 
 The bias is computed from the distance. The authors' m_h j differs from it by a constant for each
 query, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no

@@ -1,13 +1,13 @@
 """Bilevel positions, BiPE: the place within a segment, added to the input, and the number of the
-segment, for the encoding beside it (He et al., 2024; arXiv:2401.16421).
+segment, for another encoding (He et al., 2024; arXiv:2401.16421).
 
 A segment ends with a token of `ends`, in bytes the end of a line and the full stop, as in the
 authors' code. The token after it has place 0, and place p adds P[p] to the input. All tokens of a
-segment have one position, `stride` times its number, which counts from 0; the encoding beside it
-reads them. bipe+rope is the authors' BiPE-RoPE, and bipe(stride=96)+alibi their BiPE-ALiBi, whose
-slopes are 96 times those of ALiBi. Learned: P, [rows, D], from N(0, 0.02^2) as all weights of their
-code. Beyond the training length segments are as long as in training, and only their numbers are
-new. Places beyond P take its last row, also in their code, where P has 1024 rows.
+segment have one position, `stride` times its number, which counts from 0; the other encoding reads
+them. bipe+rope is the authors' BiPE-RoPE, and bipe(stride=96)+alibi their BiPE-ALiBi, whose slopes
+are 96 times ALiBi's. Learned: P, [rows, D], from N(0, 0.02^2) as all weights of their code. Beyond
+the training length segments are as long as in training, and only their numbers are new. Places
+beyond P take its last row, also in their code, where P has 1024 rows.
 """
 
 import dataclasses

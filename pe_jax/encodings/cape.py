@@ -4,8 +4,8 @@
 One d ~ U(-max_shift, max_shift) and one s ~ U(-ln max_scale, ln max_scale) shift and stretch all
 positions; an e_pos ~ U(-max_jitter, max_jitter) moves each of them, and keeps their order where
 max_jitter is at most 0.5. Nothing is learned, and nothing is drawn in evaluation. Positions become
-floats: the encoding beside it must take them, as sinusoids, rotations and biases do and tables do
-not. Beyond the training length, positions up to max_scale (L + max_shift) were seen.
+floats, which sinusoids, rotations and biases take and tables do not. Beyond the training length,
+positions up to max_scale (L + max_shift) were seen.
 
 With centred=True positions are counted from their mean, in training and in evaluation, as in the
 paper for speech, not for text. Its max_shift is 5 for text and 60 s for speech; None is the

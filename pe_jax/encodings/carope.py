@@ -23,7 +23,7 @@ from pe_jax.geometry import inverse_softplus
 
 @dataclasses.dataclass(frozen=True)
 class CARoPE(Turned):
-    """`locate` gives the sums of f^i, in the place of positions."""
+    """Rotations by the sums of f^i, which `locate` computes."""
 
     base: AboveOne = 10000.0
     """Of the RoPE that it begins with."""

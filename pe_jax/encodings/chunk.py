@@ -7,7 +7,7 @@ c - 1 - (j mod s) for all other pairs. Nothing is learned. Up to c tokens this i
 distance reaches c; far chunks are told apart by content alone, their keys by their places in them.
 
 s is 3 c / 4, as in the paper. The authors' code has chunks of 11 c / 16, w of c / 16 and at most
-3 c / 4 in the place of c - 1, and divides positions further at very long texts.
+3 c / 4 for c - 1, and divides positions further at very long texts.
 """
 
 import dataclasses

@@ -21,7 +21,7 @@ from pe_jax.encoding import Encoding
 
 @dataclasses.dataclass(frozen=True)
 class ForgetGate(Encoding):
-    """`locate` gives c = cumsum(ln f), in the place of positions; the bias is c_i - c_j."""
+    """The bias c_i - c_j of the sums c = cumsum(ln f), which `locate` computes."""
 
     causal_only = "only it has a past to forget"
     start: float | None = None

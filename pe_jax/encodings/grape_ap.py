@@ -6,7 +6,7 @@ components, from the layer's normalised input; p' is p at unit mean square, R_l 
 pairs by l radians each. Learned, in each layer: W, [D, H, P], from N(0, 1 / 4D). A match of 0 is
 ALiBi with a slope of m ln 2. Beyond the training length the sums go on, so far keys fade out.
 
-Formula and initial values are those of the authors' code, where the query's p is neither turned nor
+Formula and initial values follow the authors' code, where the query's p is neither turned nor
 normalised, so that a match depends on the position l and not on a distance. Only causal models.
 """
 
@@ -22,7 +22,7 @@ from pe_jax.geometry import rotate, slopes, suffix_sums
 
 @dataclasses.dataclass(frozen=True)
 class GrapeAP(Encoding):
-    """`locate` gives p and R p', in the place of positions."""
+    """Sums of the matches of p with R p', which `locate` computes."""
 
     causal_only = "its sums are over the keys up to the query"
     whole_rows = True

@@ -6,10 +6,10 @@ w_b = base^(-2b / K), b < K / 4, and with d = i - j, L the training length
 
     logit_ij = Re sum_b e^((i w_b - c_b / L) d) conj(k_b) . (I + eta_b (d / L) N) q_b / sqrt(K),
 
-where N takes z_0 of the query to its z_1: beside e^(iwd) the kernel has d e^(iwd). Learned, for
-each layer, head and block: c = softplus(decay) > 0 and eta = eta_max tanh(shear), from 0 on.
-shear=False leaves N out: damped RoPE. Beyond the training length all products go on fading out as
-e^(-cd / L), so that far keys come to differ by neither content nor position.
+where N takes z_0 of the query to its z_1: the kernel has e^(iwd) and d e^(iwd). Learned, for each
+layer, head and block: c = softplus(decay) > 0 and eta = eta_max tanh(shear), from 0 on. shear=False
+leaves N out: damped RoPE. Beyond the training length all products go on fading out as e^(-cd / L),
+so that far keys come to differ by neither content nor position.
 
 bounded=True is the authors' stabilised form: eta (tau(i) - tau(j)), tau(p) = p / (1 + p / L), in
 place of eta d / L, which depends on both positions and not on their distance alone. Its shear is in

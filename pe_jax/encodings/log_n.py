@@ -3,7 +3,7 @@ and Cholak, 2022, arXiv:2202.12172).
 
 L is the training length. Nothing is learned, and nothing changes within L; beyond it the softmax
 over the i + 1 keys of a query is made sharper, to keep its entropy. As nothing changes in training,
-it can be swapped into any trained model, beside whatever encodings that has.
+it can be swapped into any trained model, whatever its encodings.
 """
 
 import dataclasses

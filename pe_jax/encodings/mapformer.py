@@ -9,11 +9,11 @@ slowest pair goes round once in a distance of n. Beyond the training length a pa
 than any in training, or come back.
 
 By the paper's appendices A.7 and A.8, where the exponent has the sign by which omega would grow,
-against the bounds beside it. The authors find `omega` from 1 to 2 pi to work; they take rank 1 or 2
-for grids, with n the size of the grid, and 4 for text, with n the length. How W begins they do not
-say: here it is U(-1, 1) / sqrt(inputs), as in PyTorch. Their angles come from the token embeddings,
-and all layers may share them; here each layer computes its own from its normalised input, which is
-the embedding in the first one alone. Their episodic memory, a product of two logits, is not here.
+against its own bounds. The authors find `omega` from 1 to 2 pi to work; they take rank 1 or 2 for
+grids, with n the size of the grid, and 4 for text, with n the length. How W begins they do not say:
+here it is U(-1, 1) / sqrt(inputs), as in PyTorch. Their angles come from the token embeddings, and
+all layers may share them; here each layer computes its own from its normalised input, which is the
+embedding in the first one alone. Their episodic memory, a product of two logits, is not here.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from pe_jax.geometry import uniform
 
 @dataclasses.dataclass(frozen=True)
 class MapFormer(Turned):
-    """`locate` gives the sums of W_in x, in the place of positions."""
+    """Rotations by the sums of W_in x, which `locate` computes."""
 
     rank: Count = 4
     omega: Positive = 2 * math.pi

@@ -14,8 +14,8 @@ variant="paper" leaves it out. The rank, 32, is theirs. Where heads share keys t
 rank and the sharing heads one w; here each head has its own, of low rank.
 
 The product is over all tokens between, also those that a window hides. It takes q and k as they are
-before `qk`, so a member that rotates beside it acts on the plain product alone. forget_gate+path is
-the authors' PaTH-FoX.
+before `qk`, so another member that rotates acts on the plain product alone. forget_gate+path is the
+authors' PaTH-FoX.
 """
 
 import dataclasses

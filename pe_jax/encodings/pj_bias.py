@@ -17,7 +17,7 @@ outweighs them, and the light cone turns ever slower.
 
 jets=False and lightcone=False leave the line alone, -s d / L: ALiBi with learned slopes that begin
 at 2 / L in every head, which is what the paper compares with as ALiBi. The authors' models are all
-causal, and their d is 0 at later keys. Values and initial values are those of their code.
+causal, and their d is 0 at later keys. Values and initial values follow their code.
 """
 
 import dataclasses

@@ -8,9 +8,9 @@ arXiv:2405.20671).
 
 and to all but END a start s is added: 1 in evaluation, in training s ~ U{1, .., max_position -
 the greatest distance}. 653+049=2070 has 4 3 2 1 4 3 2 1 2 3 4 5 at s = 1. Nothing is learned: they
-read the positions from a table, position_coupling+learned(length=...). With numbers that are longer
-than those of training, up to max_position - 2 digits, a model meets positions that it has seen.
-Their max_position is 202 for training on 1 .. 30 digits; None is 4 times the training length.
+read the positions from a table, position_coupling+learned(length=...). With numbers longer than in
+training, up to max_position - 2 digits, a model meets positions that it has seen. Their
+max_position is 202 for training on 1 .. 30 digits; None is 4 times the training length.
 
 With backwards=False the input is counted from its start, or from the separator before: their copy
 and parity, whose answers follow the input. A digit's position depends on tokens behind it, up to

@@ -1,10 +1,10 @@
 """Randomized positions (Ruoss et al., 2023; arXiv:2305.16843).
 
 The positions of a sequence of L tokens are a sorted sample of L of the integers 0 .. max - 1,
-without replacement, in training and in evaluation: the encoding beside it meets in training the
-positions that it meets beyond the training length. Nothing is learned. Up to `max` tokens are
-served. One draw a step serves the batch; per_sequence=True draws for each sequence. The paper's max
-is 2048 for training lengths to 40 and evaluation to 500; None is 32 times the training length.
+without replacement, in training and in evaluation: the other encoding meets in training the
+positions of longer texts. Nothing is learned. Up to `max` tokens are served. One draw a step serves
+the batch; per_sequence=True draws for each sequence. The paper's max is 2048 for training lengths
+to 40 and evaluation to 500; None is 32 times the training length.
 """
 
 import dataclasses

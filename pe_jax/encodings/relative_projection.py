@@ -19,7 +19,7 @@ from pe_jax.geometry import uniform, whole
 
 @dataclasses.dataclass(frozen=True)
 class RelativeProjection(Encoding):
-    """`locate` gives each token's weights of the curves beside its position."""
+    """Curves over the distance, mixed by weights that `locate` computes for each token."""
 
     curves: Count = 16
     distances: Count | None = None

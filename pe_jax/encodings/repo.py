@@ -21,7 +21,7 @@ from pe_jax.fields import Count, Positive
 
 @dataclasses.dataclass(frozen=True)
 class RePo(Rotary):
-    """`locate` gives z, in the place of positions."""
+    """RoPE at positions z, which `locate` computes from the tokens."""
 
     base: Positive = 500000.0
     hidden: Count | None = None

@@ -7,7 +7,7 @@ the recursion chaotic, and far positions mere rounding errors. tanh shrinks p_k;
 k^(-1/2).
 
 Positions are states after whole steps. As many are computed as the sequence has tokens (`at`), and
-others are NaN: beside `randomized`, give `length` its max. In generation each token computes all of
+others are NaN: with `randomized`, give `length` its max. In generation each token computes all of
 them anew.
 """
 

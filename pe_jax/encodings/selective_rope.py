@@ -8,11 +8,11 @@ base^(-2i / K) is fixed. Learned, in each layer: W, of low rank, as [D, rank] an
 the taps, [4, H, K / 2], u, [D, H], and b, [H], 0 at first. Beyond the training length sums reach
 angles that were never seen.
 
-The paper begins with queries in the place of y. This is what its section 4.3 comes to, for
-stability and quality: y, a rank of 8 or 16, the SiLU and the phase gate. Rank 16, four taps and the
-base are those of the code, where SiLU and gate are off unless asked for. Deviations: the code
-divides each head's part of x by its own length; a learned bias, which adds little there, is not
-here; the two factors of W are N(0, 1 / inputs) at first.
+The paper begins with queries for y. This is the form of its section 4.3, for stability and quality:
+y, a rank of 8 or 16, the SiLU and the phase gate. Rank 16, four taps and the base are the code's,
+where SiLU and gate are off unless asked for. Deviations: the code divides each head's part of x by
+its own length; a learned bias, which adds little there, is not here; the two factors of W are N(0,
+1 / inputs) at first.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ TAPS = 4  # tokens that the convolution sees
 
 @dataclasses.dataclass(frozen=True)
 class SelectiveRoPE(Rotary):
-    """`locate` gives the sums of g phi, in the place of positions."""
+    """Rotations by the sums of g phi, which `locate` computes."""
 
     base: Positive = 500000.0
     rank: Count = 16

@@ -1,7 +1,7 @@
 """Shifted absolute positions, SHAPE: pos + k, k ~ U{0, .., K}, in training (Kiyono et al., 2021;
 arXiv:2109.05644).
 
-The encoding beside it meets every shift of a text. Nothing is learned, and nothing is shifted in
+The other encoding meets every shift of a text. Nothing is learned, and nothing is shifted in
 evaluation. Beyond the training length, positions up to L + K were seen. The paper's K is 500 for
 translation, tens of tokens long; None is 8 times the training length. One draw a step serves the
 batch; the paper draws for each sequence: per_sequence=True.

@@ -7,7 +7,7 @@ Beyond the training length every distance over k takes the last row, which train
 
 The paper's k is 16 for translation; None is min(16, train_len - 1), so that every row is trained.
 The paper has rows for each layer (per_layer=("*",)). values=False leaves b out, which the paper's
-table 3 finds as good. Fractional distances, as beside CAPE, are rounded.
+table 3 finds as good. Fractional distances, as with CAPE, are rounded.
 """
 
 import dataclasses

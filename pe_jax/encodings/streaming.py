@@ -2,10 +2,10 @@
 (Xiao et al., 2023; arXiv:2309.17453).
 
 A query sees the last `window` keys and the first `sinks`. Those of the window are at their
-distance, as in RoPE; those of the first keys are as if no key was between: at the distance
-min(i, sinks + window - 1) - j. Nothing is learned. Beyond the training length no distance is new,
-and what is in neither part cannot be read. `window(sinks=4)` hides the same keys and leaves the
-distances of the first ones as they are; `lm_infinite` puts all of them at one distance.
+distance, as in RoPE; the first keys are placed as if no key was between: at the distance min(i,
+sinks + window - 1) - j. Nothing is learned. Beyond the training length no distance is new, and what
+is in neither part cannot be read. `window(sinks=4)` hides the same keys and leaves the distances of
+the first ones as they are; `lm_infinite` puts all of them at one distance.
 
 The authors keep 4 first keys, and as many of the last as make the cache as long as the training
 length.

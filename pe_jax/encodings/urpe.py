@@ -1,7 +1,7 @@
 """A universal relative position: weights times a learned function of the distance (Luo et al.,
 2022; arXiv:2205.13401).
 
-o_i = sum_j c[h, i - j] softmax(z + b)_ij v_j, where b is whatever bias stands beside it (t5+urpe).
+o_i = sum_j c[h, i - j] softmax(z + b)_ij v_j, where b is the bias of another encoding (t5+urpe).
 The products are not normalised again, so that the attention can tell how long its input is.
 Learned: c, one number for each head and distance, 1 at first: the distances are 0 .. rows - 1, and
 -(rows - 1) .. rows - 1 where the model is not causal. Distances beyond the last, and so those

@@ -16,7 +16,6 @@ import numpy as np
 from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.encodings.rope import RoPE
 from pe_jax.encodings.rotary import Rotary
-from pe_jax.encodings.scaled import ByParts
 from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.model import memory
 from pe_jax.record import AS_TRAINED, Curve, Replica, Row, Way

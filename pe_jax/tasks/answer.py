@@ -6,7 +6,7 @@ With i input and m answer symbols a sequence has i + m tokens:
               predicted at the token before it
     encoder   input, then m times EMPTY; the answer is predicted in these places, all at once
 
-SEPARATOR and EMPTY are one id, the first after those of the symbols: no model reads both.
+SEPARATOR and EMPTY are one id, the first after the symbols: no model reads both.
 """
 
 from __future__ import annotations

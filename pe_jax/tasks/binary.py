@@ -1,5 +1,5 @@
-"""Binary numbers of any size, of which three tasks of Deletang et al. (2022, arXiv:2207.02098) are
-made. Bits and limbs, the digits of base 256, are little-endian: the lowest comes first.
+"""Binary numbers of any size, for three tasks of Deletang et al. (2022, arXiv:2207.02098). Bits and
+limbs, the digits of base 256, are little-endian: the lowest comes first.
 """
 
 import dataclasses

@@ -8,9 +8,8 @@ splits them: a set has four, an increment two, a pass one. With two variables, n
 
 The tokens are the values, `=`, `;`, `++;`, `pass;`, `print` and the variables. Operations are drawn
 one by one: a set has a weight of 1, an increment of 7, a pass of `passes`. A set takes any
-variable, an increment any of those that were set; an increment of a variable that has 10 is drawn
-again. The variable printed is any of those that were set, and the sample is drawn again if there is
-none.
+variable, an increment any that was set; an increment of a variable that has 10 is drawn again. The
+variable printed is any that was set, and the sample is drawn again if there is none.
 
 In the source lengths are counted in operations, drawn from 3 .. 512, with 1, 3 or 5 variables; its
 tests with more passes are `passes` here. The tokens of as many operations vary, so here the tokens

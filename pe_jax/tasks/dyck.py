@@ -16,9 +16,9 @@ and m = 10, train on lengths to 700 and test to 1400.
 
 The guess is the closing of the last opening, closed or not, which needs no stack. It is right where
 the closing stands behind its opening, and at chance elsewhere: with k = 2, m = 4 and n = 32 at 0.81
-of all closings, but at 0.50 of those that stand behind a closing. With behind_closing=True these
-alone are scored, which need a memory of what is still open: above, 2 at place 2. Strings that have
-none, such as `()[]`, are not drawn then.
+of all closings, but at 0.50 of closings behind a closing. With behind_closing=True these alone are
+scored, which need a memory of what is still open: above, 2 at place 2. Strings that have none, such
+as `()[]`, are not drawn then.
 
 Hewitt et al. measure p(right closing), renormalised over the closings, by the distance from a
 closing to its opening: the metric `by_distance` is its mean over the distances, in which the many

@@ -1,5 +1,4 @@
-"""Expressions with brackets, modulo 5, of which two tasks of Deletang et al. (2022,
-arXiv:2207.02098) are made.
+"""Expressions with brackets, modulo 5, for two tasks of Deletang et al. (2022, arXiv:2207.02098).
 
 Digits are the symbols 0 .. 4, operators 5 (+), 6 (-) and perhaps 7 (*); the next two symbols are
 the brackets. An expression e(n) of n symbols is, with a digit d, drawn uniformly,

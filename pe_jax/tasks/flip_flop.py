@@ -9,9 +9,9 @@ it is the bit of the last `w`. At each `r` the bit is predicted. Two of n = 20:
     w0 w1 r1 r1 r1 r1 w1 w1 r1 r1
 
 The paper has n = 512, trains with ignore = 0.8 and tests with 0.8, 0.98 (sparse) and 0.1 (dense).
-Its loss is that of every token, most of which nobody can know; here loss and scores are those of
-the reads. The guess is the bit of the pair before: right in 0.95, 0.60 and 0.51 of the reads for
-ignore = 0.1, 0.8 and 0.98. The definition is taken from two implementations which quote the paper.
+Its loss covers every token, most of them unpredictable; here loss and scores cover the reads. The
+guess is the bit of the pair before: right in 0.95, 0.60 and 0.51 of the reads for ignore = 0.1, 0.8
+and 0.98. The definition is taken from two implementations which quote the paper.
 """
 
 import dataclasses

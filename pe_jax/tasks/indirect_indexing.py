@@ -5,12 +5,12 @@ letter that stands so many places to the right (+) or left (-) of that one in th
 
     N Z T U I G W k X F r h C J D z s c a t , N , + 0 4        I
 
-The ids are those of the letters, the ten digits, `+`, `-` and `,`. The paper draws n from 20 .. 40
-and the string from 52 letters; with more `letters` it can be longer. Its text does not say what
-happens at the ends of the string: here the letter is drawn uniformly, and then the shift, uniformly
-from those that end in the string. Shifts are -15 .. 15 without 0, which is neither left nor right.
-They are written with two digits always (the paper: `+4`), so that the samples of length n have one
-size; the last `,` of the paper, behind the shift, is the separator of a decoder's form.
+The ids are the letters, the ten digits, `+`, `-` and `,`. The paper draws n from 20 .. 40 and the
+string from 52 letters; with more `letters` it can be longer. Its text does not say what happens at
+the ends of the string: here the letter is drawn uniformly, and then the shift, uniformly from the
+shifts that end in the string. Shifts are -15 .. 15 without 0, which is neither left nor right. They
+are written with two digits always (the paper: `+4`), so that the samples of length n have one size;
+the last `,` of the paper, behind the shift, is the separator of a decoder's form.
 """
 
 import dataclasses

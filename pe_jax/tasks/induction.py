@@ -1,14 +1,14 @@
 """Induction head (Fu et al., 2022, arXiv:2212.14052; HazyResearch/safari; also Gu & Dao, 2023,
 arXiv:2312.00752).
 
-n tokens: n - 1 symbols, of which one, at a place drawn uniformly from 0 .. n - 4, is replaced by
-the arrow `=>`, and a second arrow. At that the symbol behind the first arrow is predicted, and
-nothing else is scored. n = 7:
+n tokens: n - 1 symbols, one of them, at a place drawn uniformly from 0 .. n - 4, replaced by the
+arrow `=>`, and a second arrow. At that the symbol behind the first arrow is predicted, and nothing
+else is scored. n = 7:
 
     5 3 => 7 2 9 =>        7
 
 The papers count otherwise: safari's L, 30, is n - 1, and its sequences end with the answer. Its
-training scores every token, of which only the answer can be known. Its vocabulary of 20 has the 18
+training scores every token, though only the answer can be known. Its vocabulary of 20 has the 18
 symbols that are the default here, the arrow, and a token `.` that this task does not use. For the
 longer sequences of the second paper there is no public code.
 """

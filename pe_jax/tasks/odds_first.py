@@ -17,7 +17,7 @@ from pe_jax.tasks.answer import Answer, Drawn
 
 @dataclasses.dataclass(frozen=True)
 class OddsFirst(Answer):
-    """The bits of odd places, then those of even places."""
+    """The bits of odd places, then the bits of even places."""
 
     symbols = 2
 
