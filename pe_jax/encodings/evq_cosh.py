@@ -10,24 +10,21 @@ tau is K / sqrt(L) unless given, the authors' rule; later notes of theirs bound 
 """
 
 import dataclasses
+from typing import Annotated
 
 import jax.numpy as jnp
+import msgspec
 import numpy as np
 
 from pe_jax.encodings.rotary import Rotary
-from pe_jax.fields import Positive
 
 
 @dataclasses.dataclass(frozen=True)
 class EVQCosh(Rotary):
     """q and k rotated by their positions, by a table of frequencies that tau bends."""
 
-    tau: Positive | None = None
+    tau: Annotated[float, msgspec.Meta(gt=0, le=700)] | None = None  # sinh ends at 710
     """None: the head size divided by the square root of the training length."""
-
-    def __post_init__(self):
-        if self.tau is not None and self.tau > 700:  # sinh ends at 710
-            raise ValueError(f"evq_cosh's tau must be at most 700, got {self.tau}")
 
     def _frequencies(self):
         K = self.dims.head

@@ -39,6 +39,8 @@ class Answer(Task):
     bidirectional: ClassVar[bool] = True
     symbols: ClassVar[int]
     """How many symbols an input and its answer are made of: their ids are 0 .. symbols - 1."""
+    answers: ClassVar[int | None] = None
+    """How many of these an answer is made of, the first ones. None: all."""
 
     def _counts(self, n):
         """(i, m): the symbols of an input of length n, and of its answer. n may be traced."""
@@ -56,7 +58,7 @@ class Answer(Task):
         return self.symbols + 1
 
     def labels(self):
-        return self.symbols
+        return self.answers or self.symbols
 
     def size(self, n):
         i, m = self._counts(n)

@@ -14,9 +14,11 @@ the last `,` of the paper, behind the shift, is the separator of a decoder's for
 """
 
 import dataclasses
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
+import msgspec
 
 from pe_jax.fields import Count
 from pe_jax.tasks.answer import Answer, Drawn
@@ -28,15 +30,8 @@ class IndirectIndexing(Answer):
 
     letters: Count = 52
     """Letters that a string is drawn from."""
-    farthest: Count = 15
-    """The largest shift."""
-
-    def __post_init__(self):
-        if self.farthest > 99:
-            raise ValueError(
-                f"indirect_indexing writes shifts with two digits: lower farthest={self.farthest} "
-                "to 99"
-            )
+    farthest: Annotated[int, msgspec.Meta(ge=1, le=99)] = 15
+    """The largest shift, of two digits."""
 
     @property
     def symbols(self):  # pyright: ignore[reportIncompatibleVariableOverride]

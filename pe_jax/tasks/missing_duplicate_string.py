@@ -22,9 +22,7 @@ class MissingDuplicateString(Answer):
     """The hidden bit of a string that stands there twice."""
 
     symbols = 4
-
-    def labels(self):
-        return 2
+    answers = 2
 
     def _draw(self, key, n, longest):
         for_bits, for_place = jax.random.split(key)

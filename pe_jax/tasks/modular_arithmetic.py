@@ -24,9 +24,7 @@ class ModularArithmetic(Answer):
     """The value of an expression modulo 5."""
 
     symbols = 9
-
-    def labels(self):
-        return 5
+    answers = 5
 
     def _counts(self, n):
         return n - 1 + n % 2, 1

@@ -21,9 +21,7 @@ class ModularArithmeticBrackets(Answer):
     """The value of an expression with brackets, modulo 5."""
 
     symbols = 11
-
-    def labels(self):
-        return 5
+    answers = 5
 
     def _draw(self, key, n, longest):
         input, value = expression(key, n, longest, operators=3)

@@ -13,9 +13,11 @@ data are drawn uniformly, so their end is not known beforehand.
 """
 
 import dataclasses
+from typing import Annotated
 
 import jax
 import jax.numpy as jnp
+import msgspec
 
 from pe_jax.fields import Count
 from pe_jax.task import Sample
@@ -28,15 +30,8 @@ class SelectiveCopy(Retrieval):
 
     data: Count = 4
     """Data tokens of a sequence, K."""
-    vocabulary: Count = 16
-    """Tokens, V, with the blank and the copy token."""
-
-    def __post_init__(self):
-        if self.vocabulary < 3:
-            raise ValueError(
-                "selective_copy needs a data token, the blank and the copy token: use "
-                f"vocabulary=3 or more, not {self.vocabulary}"
-            )
+    vocabulary: Annotated[int, msgspec.Meta(ge=3)] = 16
+    """Tokens, V: data, the blank and the copy token."""
 
     def vocab(self):
         return self.vocabulary

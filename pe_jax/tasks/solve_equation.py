@@ -27,9 +27,7 @@ class SolveEquation(Answer):
     """The unknown digit of an equation modulo 5."""
 
     symbols = 11
-
-    def labels(self):
-        return 5
+    answers = 5
 
     def _draw(self, key, n, longest):
         for_expression, for_x = jax.random.split(key)

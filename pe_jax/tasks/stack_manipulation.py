@@ -26,9 +26,7 @@ class StackManipulation(Answer):
     """The stack that is left."""
 
     symbols = 5
-
-    def labels(self):
-        return 3
+    answers = 3
 
     def _counts(self, n):
         return n, n + 1

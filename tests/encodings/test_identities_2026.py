@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from cases import APART, CASE, one
 from helpers import DIMS, assert_near
 from reference_case import alibi_slopes
@@ -36,13 +35,6 @@ def test_jordan_rope_is_not_a_number_where_float32_ends_and_exact_before():
         assert np.isfinite(q).all() == finite
 
 
-def test_fours_of_components_and_one_part_are_needed():
-    with pytest.raises(ValueError, match="fours, got 6"):
-        one("jordan_rope", DIMS._replace(head=6))
-    with pytest.raises(ValueError, match="one of jets"):
-        one("pj_bias(jets=False,line=False,lightcone=False)")
-
-
 def test_grape_ap_without_a_match_is_alibi_with_slopes_times_ln_2():
     for case in (CASE, APART):
         steps = case._replace(pos=CASE.pos)  # it counts keys, not distances
@@ -72,8 +64,3 @@ def test_a_relative_projection_of_one_curve_for_all_tokens_is_a_table():
     for head in bias:
         np.testing.assert_array_equal(head[7], [*bank[0, ::-1], 0.0])
         assert head[8, 0] == 0.0 and head[8, 1] == bank[0, -1]
-
-
-def test_grape_ap_refuses_an_odd_size():
-    with pytest.raises(ValueError, match="a multiple of 2, got 3"):
-        one("grape_ap(size=3)")

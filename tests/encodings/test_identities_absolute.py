@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from helpers import DIMS, assert_near, bind, example
 
-from pe_jax.encodings import ENCODINGS
 from pe_jax.model.lm import init_params
 from pe_jax.specs.parse import make
 from pe_jax.specs.swap import swap
@@ -249,26 +248,3 @@ def test_a_word_turns_by_its_own_frequency_alone():
 def test_fractional_positions_are_refused_where_there_is_nothing_between_two(name):
     with pytest.raises(ValueError, match="defined at whole positions.*leave out the member"):
         embedded(name, jnp.arange(8) + 0.5)
-
-
-REFUSED = [
-    ("binary(bits=32)", "bits must be 1 .. 31"),
-    ("normalized(length=0)", "length must be an integer of at least 1 or None, got 0"),
-    ("floater(steps=0)", "steps must be an integer of at least 1, got 0"),
-    ("conv(kernel=1)", "kernel must be an integer of at least 2, got 1"),
-    ("sinusoidal(merge='sum')", "one of 'add', 'multiply', 'concatenate', got 'sum'"),
-    ("complex[::2]", "leave out its layers, got '::2'"),
-]
-
-
-def test_a_wrong_field_says_what_would_be_right(subtests):
-    for spec, said in REFUSED:
-        with subtests.test(spec=spec):
-            with pytest.raises(ValueError, match=said):
-                make(spec, DIMS)
-
-
-@pytest.mark.parametrize("name", ["sinusoidal", "complex"])
-def test_an_odd_model_size_is_refused_where_components_are_pairs(name):
-    with pytest.raises(ValueError, match="model size must be even.*got 25; change lm.model"):
-        ENCODINGS[name](DIMS._replace(model=25))

@@ -181,31 +181,6 @@ def test_tupe_with_one_position_everywhere_is_its_bias_at_half_the_temperature()
     assert_near(attended("tupe", case, own, dims), want, 1e-5)
 
 
-REFUSED = [
-    ("shaw(clip=0)", {}, "shaw's clip must be an integer of at least 1 or None, got 0"),
-    ("nezha", {"head": 7}, "head size must be even for Nezha, .* got 7"),
-    ("nezha(clip=-1)", {}, "nezha's clip must be an integer of at least 1 or None, got -1"),
-    ("nezha(variant='v2')", {}, "paper.*code"),
-    ("deberta(clip=1)", {}, "deberta's clip must be an integer of at least 2 or None, got 1"),
-    ("deberta(clip=9,variant='v2')", {}, "even and at least 4 in v2.* got 9"),
-    ("deberta(variant='v3')", {}, "v1.*v2"),
-    ("tupe(buckets=7)", {}, "even number of buckets"),
-    ("urpe(rows=0)", {}, "urpe's rows must be an integer of at least 1 or None, got 0"),
-    ("cope(rows=1)", {}, "cope's rows must be an integer of at least 2 or None, got 1"),
-    ("cope", {"causal": False}, "set lm.causal=True"),
-    ("forget_gate", {"causal": False}, "set lm.causal=True"),
-    ("dape(prior='rope')", {}, "alibi.*kerple_log"),
-    ("dape(hidden=0)", {}, "dape's hidden must be an integer of at least 1, got 0"),
-]
-
-
-def test_what_cannot_be_is_said(subtests):
-    for spec, dims, said in REFUSED:
-        with subtests.test(spec=spec):
-            with pytest.raises(ValueError, match=said):
-                make(spec, DIMS._replace(**dims))
-
-
 def test_lengths_follow_the_training_length_up_to_those_of_the_papers():
     for spec, name, of_8, of_4096 in (
         ("shaw", "keys", 8, 17),

@@ -239,23 +239,3 @@ def test_where_every_token_is_a_segment_rope_is_itself():
     np.testing.assert_array_equal(moved, CASE.pos)
     (none,) = make("bipe(ends=(99,))", DIMS)
     assert not folded((none,), CASE).any()
-
-
-REFUSED = [
-    ("path", {"causal": False}, "PaTH needs a causal model: .*; set lm.causal=True"),
-    ("path(rank=0)", {}, "path's rank must be an integer of at least 1, got 0"),
-    ("carope(base=1.0)", {}, "carope's base must be a finite number above 1, got 1.0"),
-    ("carope", {"head": 7}, "head size must be even for CARoPE, .* got 7"),
-    ("mapformer(rank=0)", {}, "mapformer's rank must be an integer of at least 1, got 0"),
-    ("mobius(part=2.0)", {}, "mobius's part must be .* at most 1, got 2.0"),
-    ("bipe(ends=())", {}, r"bipe's ends must be numbers of tokens, 0 or above, got \(\)"),
-    ("bipe(ends=(-1,))", {}, "0 or above, got"),
-    ("path(variant='fla')", {}, "path's variant must be one of .*'paper'"),
-]
-
-
-def test_what_cannot_be_is_said(subtests):
-    for spec, dims, said in REFUSED:
-        with subtests.test(spec=spec):
-            with pytest.raises(ValueError, match=said):
-                bind(make(spec, DIMS._replace(**dims)))

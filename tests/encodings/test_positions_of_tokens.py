@@ -109,9 +109,3 @@ def test_each_sequence_has_its_draw_and_evaluation_none(name):
         np.testing.assert_array_equal(test, [moved(name, tokens[0])] * 20)
     with pytest.raises(ValueError, match="draws positions: pass `key`"):
         fold_positions(encodings, tokens, pos, None, True)
-
-
-@pytest.mark.parametrize("name", ["abacus", "position_coupling"])
-def test_a_model_that_is_not_causal_is_refused(name):
-    with pytest.raises(ValueError, match="needs a causal model: it reads the digits"):
-        make(name, DIMS._replace(causal=False))

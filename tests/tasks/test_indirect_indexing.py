@@ -48,5 +48,5 @@ def test_letters_and_shifts_are_uniform():
 
 
 def test_a_shift_has_two_digits():
-    with pytest.raises(ValueError, match="lower farthest=100 to 99"):
+    with pytest.raises(ValueError, match="farthest must be .* at most 99, got 100"):
         IndirectIndexing(farthest=100)

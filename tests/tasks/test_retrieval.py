@@ -153,5 +153,5 @@ def test_a_passkey_lies_at_every_depth_equally_often_the_ends_included():
 def test_fields_that_leave_nothing_to_draw_are_errors():
     with pytest.raises(ValueError, match="keys=6 or raise vocabulary"):
         TASKS["mqar"](keys=6, vocabulary=12)
-    with pytest.raises(ValueError, match="vocabulary=3 or more, not 2"):
+    with pytest.raises(ValueError, match="vocabulary must be an integer of at least 3, got 2"):
         TASKS["selective_copy"](vocabulary=2)
