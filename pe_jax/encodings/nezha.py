@@ -39,4 +39,5 @@ class Nezha(Encoding):
         rows = jnp.stack([jnp.sin(angle), jnp.cos(angle)], axis=-1).reshape(-1, self.dims.head)
         return jnp.broadcast_to(rows[None], (self.dims.heads, *rows.shape))
 
-    relative_values = relative_keys
+    def relative_values(self, params, n):
+        return self.relative_keys(params, n)

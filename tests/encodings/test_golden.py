@@ -48,12 +48,36 @@ def test_t5_is_that_of_transformers(causal):
     np.testing.assert_array_equal(np.where(seen, got, 0), np.where(seen, g["bias"], 0))
 
 
-def test_t5_is_that_of_transformers_for_queries_that_are_larger_by_what_it_does_not_divide_by():
-    g = golden("t5_attention")
-    e = only("t5(max_distance=128)", DIMS._replace(causal=False))
-    q = g["q"] * g["q"].shape[-1] ** 0.5
-    got = output(e, {"table": g["table"]}, q, g["k"], g["v"], causal=False)
+@pytest.mark.parametrize(
+    ("name", "spec", "causal", "names"),
+    [
+        ("t5_attention", "t5(max_distance=128)", False, {"table": "table"}),
+        ("xlnet", "transformer_xl", True, {"r": "r", "u": "u", "v": "v_bias"}),
+        ("shaw", "shaw(clip=4,values=False)", False, {"keys": "table"}),
+        ("pope", "pope", True, {"delta": "delta"}),
+    ],
+)
+def test_attention_is_that_of_other_libraries(name, spec, causal, names):
+    """T5 (which does not divide its logits), XLNet and Wav2Vec2-BERT; PoPE of x-transformers."""
+    g = golden(name)
+    q = g["q"] * g["q"].shape[-1] ** 0.5 if name == "t5_attention" else g["q"]
+    params = {own: g[theirs] for own, theirs in names.items()}
+    got = output(only(spec, DIMS._replace(causal=causal)), params, q, g["k"], g["v"], causal=causal)
     assert_near(got, g["out"], 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"),
+    [
+        ("forget_gate", "forget_gate"),
+        ("relative_projection", "relative_projection(curves=4,distances=12)"),
+    ],
+)
+def test_biases_of_located_tokens_are_those_of_x_transformers(name, spec):
+    g, e = golden(name), only(spec)
+    params = {n: g[n] for n in jax.eval_shape(e.init, jax.random.key(0))}
+    located = e.locate(params, g["x"], jnp.arange(20), None)
+    assert_near(e.bias(params, located, located), g["bias"], 1e-5)
 
 
 @pytest.mark.parametrize("heads", [3, 4, 12])
@@ -73,20 +97,6 @@ def test_rotations_are_those_of_llama_and_gpt_neox(name, spec):
     q, k = only(spec).qk({}, g["q"], g["k"], pos, pos)
     assert_near(q, g["turned_q"], 1e-5)
     assert_near(k, g["turned_k"], 1e-5)
-
-
-def test_transformer_xl_is_that_of_xlnet():
-    g = golden("xlnet")
-    params = {"r": g["r"], "u": g["u"], "v": g["v_bias"]}
-    got = output(only("transformer_xl"), params, g["q"], g["k"], g["v"], causal=True)
-    assert_near(got, g["out"], 1e-5)
-
-
-def test_shaw_is_that_of_wav2vec2_bert():
-    g = golden("shaw")
-    e = only("shaw(clip=4,values=False)", DIMS._replace(causal=False))
-    got = output(e, {"keys": g["table"]}, g["q"], g["k"], g["v"], causal=False)
-    assert_near(got, g["out"], 1e-5)
 
 
 @pytest.mark.parametrize("name", ["deberta_linear", "deberta_log"])
@@ -125,29 +135,6 @@ def test_xpos_is_that_of_x_transformers():
     pos = jnp.arange(20)
     q, k = only("xpos(scale_base=16.0,middle=10.0)").qk({}, g["q"], g["k"], pos, pos)
     assert_near(jnp.einsum("ihk,jhk->hij", q, k), g["products"], 1e-5)
-
-
-def test_the_forget_gate_is_the_data_dependent_alibi_of_x_transformers():
-    g = golden("forget_gate")
-    e, params = only("forget_gate"), {"w": g["w"], "b": g["b"]}
-    located = e.locate(params, g["x"], jnp.arange(20), None)
-    assert_near(e.bias(params, located, located), g["bias"], 1e-5)
-
-
-def test_the_relative_projection_is_that_of_x_transformers():
-    g = golden("relative_projection")
-    e, params = (
-        only("relative_projection(curves=4,distances=12)"),
-        {n: g[n] for n in ("w", "c", "bank")},
-    )
-    located = e.locate(params, g["x"], jnp.arange(20), None)
-    assert_near(e.bias(params, located, located), g["bias"], 1e-5)
-
-
-def test_pope_is_the_polar_embedding_of_x_transformers():
-    g = golden("pope")
-    got = output(only("pope"), {"delta": g["delta"]}, g["q"], g["k"], g["v"], causal=True)
-    assert_near(got, g["out"], 1e-5)
 
 
 def test_the_continuous_position_bias_is_that_of_swin_v2():
