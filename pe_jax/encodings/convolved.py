@@ -1,6 +1,6 @@
-"""A linear map of low rank and then a convolution over the last tokens: how some encodings make a
-vector for each head of a layer's input. They have the parameters of `draw` among their own, and the
-rows that `convolved` gives back among their coordinates.
+"""A linear map of low rank, then a convolution over the last tokens, and a gate: a vector and a
+number for each head, of a layer's input. An encoding with them has the parameters of `draw` among
+its own, and the rows that `convolved` returns among its coordinates.
 """
 
 from __future__ import annotations
