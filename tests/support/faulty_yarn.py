@@ -5,8 +5,8 @@
 import dataclasses
 
 import jax
-from pe_jax.encodings.by_parts import ByParts
 
+from pe_jax.encodings.scaled import ByParts
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.geometry import angles, inverse_timescales
 
