@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import KeysView, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -195,17 +195,17 @@ def properties(layer: Layer, same: Probed, of_pairs: Sequence[Probed]) -> Proper
         decays={0: "none", len(falling): "all"}.get(count, f"{count} of {len(falling)}"),
         window=str(low) if low == high else f"{low} to {high}",
         hides=", ".join(f"{size}" + f" + {sinks}" * (sinks > 0) for size, sinks in hidden),
-        limit=min((n for e in encodings if (n := e.limit()) is not None), default=None),
-        constant_from=max(
-            (n for e in encodings if (n := e.constant_from()) is not None), default=None
-        ),
-        trained_from=max(
-            (n for e in encodings if (n := e.trained_from()) is not None), default=None
-        ),
+        limit=min(_given(e.limit() for e in encodings), default=None),
+        constant_from=max(_given(e.constant_from() for e in encodings), default=None),
+        trained_from=max(_given(e.trained_from() for e in encodings), default=None),
         random=_random(layer),
         adapts=any(e.at(layer.train_length) != e.at(layer.longest) for e in encodings),
         causal_only=_causal_only(layer),
     )
+
+
+def _given(values: Iterable[int | None]) -> list[int]:
+    return [value for value in values if value is not None]
 
 
 def _content(of_pairs: Sequence[Probed]) -> str:
@@ -393,12 +393,16 @@ def kind(spec: str, head: int = 8) -> Kind:
     (D, H, K), rng = encodings[0].dims[:3], np.random.default_rng(0)
     sizes = ((1, 4, D), (1, 4, H, K), (1, 4, H, K))
     content = Content(*(rng.normal(size=size).astype(np.float32) for size in sizes))
-    near, apart = np.arange(4), 5 * np.arange(4)  # apart: the first token is out of a window
-    # 21 is no whole number of turns of a sinusoid of 1 or 2 radians a token.
-    places = near, near + 21, apart, apart + 21, 0 * near + 3, 0 * near + 24
-    start, shifted, stretched, stretched_and_shifted, all_at_3, all_at_24 = (
-        probe.attention(encodings, tuple(params), content, jnp.asarray(pos)) for pos in places
-    )
+
+    def attention_at(*places: int) -> list[np.ndarray]:
+        found = probe.attention(encodings, tuple(params), content, jnp.array(places))
+        return [np.nan_to_num(np.asarray(array), neginf=0) for array in found]
+
+    # Stretched: the first token is out of a window. Shifted by 21: no whole number of turns of a
+    # sinusoid of 1 or 2 radians a token.
+    start, shifted = attention_at(0, 1, 2, 3), attention_at(21, 22, 23, 24)
+    stretched, stretched_and_shifted = attention_at(0, 5, 10, 15), attention_at(21, 26, 31, 36)
+    all_at_3, all_at_24 = attention_at(3, 3, 3, 3), attention_at(24, 24, 24, 24)
     # Logits, too: the softmax hides a term that is the same for all keys of a query.
     absolute = _differ(all_at_3, all_at_24)
     relative = bool(_hooks(encodings) & {*RELATIVE}) or (not absolute and _differ(start, stretched))
@@ -415,10 +419,7 @@ def _trained_at(length: int, spec: str, head: int) -> tuple[Encoding, ...]:
     )
 
 
-def _differ(arrays: Sequence[jax.Array], others: Sequence[jax.Array]) -> bool:
+def _differ(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
     """Whether two arrays of a pair differ by more than a thousandth of the largest value."""
-    for one, other in zip(arrays, others, strict=True):
-        a, b = np.nan_to_num(one, neginf=0), np.nan_to_num(other, neginf=0)
-        if np.abs(a - b).max() > 1e-3 * np.abs(a).max():
-            return True
-    return False
+    pairs = zip(arrays, others, strict=True)
+    return any(bool(np.abs(a - b).max() > 1e-3 * np.abs(a).max()) for a, b in pairs)
