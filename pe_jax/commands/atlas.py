@@ -39,18 +39,14 @@ def main() -> int:
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what is computed is small
     from pe_jax.atlas.page import write
     from pe_jax.commands import console
-    from pe_jax.errors import Refused
     from pe_jax.runs.progress import Display
 
-    try:
-        out = console.folder(_OUT.value)
-        assert out is not None  # it is not empty
-        layers = list(_layers())  # all, so that mistakes are found before the first figure
-        with Display() as display:
-            show = functools.partial(display.update, "atlas", total=len(layers))
-            written = write(layers, out, cli.command_line(), show)
-    except (Refused, ValueError, TypeError, OSError) as error:
-        return cli.fail(error)
+    out = console.folder(_OUT.value)
+    assert out is not None  # it is not empty
+    layers = list(_layers())  # all, so that mistakes are found before the first figure
+    with Display() as display:
+        show = functools.partial(display.update, "atlas", total=len(layers))
+        written = write(layers, out, cli.command_line(), show)
     for path in written:
         print(path)
     return 0

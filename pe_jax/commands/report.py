@@ -9,9 +9,9 @@ Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, pr
 tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html
 and the figures curves, positions, depth, differences, training and rates (.png, .pdf), as far as
 the results have what they show. Runs that have failed, or have not finished, are named. A study
-of several texts, tasks or trainings has overview.md, overview.tex and overview.csv, and orders.md
-and orders.csv where two tables of text share encodings; one of several tasks has the figure tasks.
-With published numbers, as in results/reference/, there are published.md and published.csv, too.
+of several texts, tasks or trainings has overview.md, overview.tex and overview.csv, one of several
+tasks the figure tasks. With published numbers, as in results/reference/, there are published.md
+and published.csv, too.
 """
 
 from __future__ import annotations
