@@ -7,6 +7,7 @@ the arguments without -- and returns the exit code. sys.argv[0] is the command a
 
 from __future__ import annotations
 
+import faulthandler
 import importlib
 import inspect
 import io
@@ -109,6 +110,8 @@ def _run(name: str) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # a minus sign, which cp1252 lacks
     sys.argv[0] = f"pe-jax {name}"
+    if sys.stderr:
+        faulthandler.enable()  # where XLA crashes
     module = importlib.import_module(f"pe_jax.commands.{name}")
     if {"--help", "-h"} & {*sys.argv}:
         print(_help(module.__doc__, module.OPTIONS))

@@ -6,6 +6,7 @@ of RoPE, and `read_by` says which programs compute it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -229,12 +230,8 @@ def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dic
 
 def _ranges(numbers: list[int]) -> str:
     """Ascending numbers as slices and single ones: "0:5,6:11" or "5,11"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and runs[-1][-1] == number - 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    by_offset = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
+    runs = [[number for _, number in run] for _, run in by_offset]
     return ",".join(f"{r[0]}:{r[-1] + 1}" if len(r) > 1 else str(r[0]) for r in runs)
 
 
