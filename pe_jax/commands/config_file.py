@@ -39,7 +39,7 @@ def read(given: str) -> ConfigFile:
     """
     name, _, argument = given.partition(":")
     path = str(found(name))
-    loader = importlib.machinery.SourceFileLoader("config", path)
+    loader = importlib.machinery.SourceFileLoader("pe_jax_config_file", path)
     module = types.ModuleType(loader.name)
     module.__file__ = path
     sys.modules[loader.name] = module  # dataclasses look it up
