@@ -26,10 +26,8 @@ from pe_jax.errors import Interrupted, Refused, in_words, nearest
 
 INTERRUPTED = 75  # the exit code of a stopped command that goes on when it is given again
 CUT_OFF = 141  # the exit code where nobody reads the output any more, as shells have it
-MISTAKES = (
-    ValueError,
-    TypeError,
-)  # a command that runs a user's code for long has none: MISTAKES = ()
+# errors whose message is enough; MISTAKES = () in a command that runs a user's code for long
+MISTAKES = ValueError, TypeError
 COMMANDS = {
     "run": "Trains one model for all its seeds, and evaluates it.",
     "sweep": "Does many runs, each in a process; finished ones are skipped.",
