@@ -1,8 +1,9 @@
 """Finished runs at other lengths, by other metrics, with other swaps or on other text; nothing is
 trained.
 
-    pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096 [--metrics=nonoverlapping]
-                    [--swaps=window] [--source=files:PATH] [--split=valid]
+    pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096
+                    [--metrics=nonoverlapping] [--swaps=window]
+                    [--source=files:PATH] [--split=valid]
                     [--variant="ignore=0.98" ...] [--last=1024 --targets=4096]
                     [--out=DIR2]
 
