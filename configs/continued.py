@@ -11,7 +11,7 @@ eight, --config.run.mesh= for one). A single run is
     pe-jax run --config='configs/continued.py:pe=yarn(factor=4.0)' ...
 
 Shape, tokens, RoPE base and the length before scaling come from the model
-(runs/start.py). Every run scores the same targets, up to twice the new length.
+(runs/completion.py). Every run scores the same targets, up to twice the new length.
 """
 
 from pe_jax.configs import base
