@@ -1,26 +1,22 @@
-"""From records to tables, figures, sentences and one page, in three levels. Nothing here imports
-JAX.
+"""From records to tables, figures and one page, in three levels. Nothing here imports JAX.
 
 Numbers
-study             reads the results of a folder; as a pandas table for notebooks
-cells             what a table is made of, and how the results of the seeds become one cell
-groups            which results may be ranked against each other, and what sets them apart
-selection         which models, metrics and columns are shown, in which order, by which names
-tables            the tables of a metric, one a group: the order of the rows, what is bold
-headroom          the share of the headroom that a model uses
-reference_rows    rows below the models: cropped, trained at E, methods without a model
-overview          all groups of a study side by side
-baseline          every model, or swap of a single one, against one of them: paired differences
-compare           two sets of results: which runs match, what differs, as sheets
-published         published numbers, scores beside them, agreement of the order; as sheets
+study             reads the results of a folder, and indexes them once: `Study.of`
+groups            comparable runs, and what sets them apart
+labels            the name of a run in tables and figures
+table             the table of a metric and a group: cells, order, bold marks, reference rows
 stats             intervals, ranks, paired tests and their correction for many comparisons
-labels            what a run is called in tables and figures
+differences       from a baseline, and between two studies: one difference, one verdict
+overview          all groups of a study side by side
+published         published numbers and scores beside them
+selection         which models, metrics and columns are shown, in which order, by which names
+frame             the scores as a pandas table, for notebooks
 
 Print
 sheet             a table as it prints: terminal, Markdown, LaTeX, CSV; notes and footnotes
-sheets            tables of scores, of differences and of several groups as sheets
-notes             notes below a table: protocol, training, doubts, how to read it
-page              the published folder with its figures and HTML page (report.html.j2, report.js)
+sheets            tables of scores and of differences as sheets
+notes             the facts below a table, and a glossary of its terms
+page              the report of a study: its folder and HTML page (report.html.j2, report.js)
 words             lists, counted nouns and numbers as text
 
 Draw

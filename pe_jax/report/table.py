@@ -38,7 +38,7 @@ SOLVED = 99.0
 `stats.SOLVED_BEYOND`."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows of text."""
-CROP = ("same_targets", "nonoverlapping", "sliding")
+CROP = ("same_targets", "nonoverlapping")
 """The metrics that score the same tokens at every length."""
 COLUMNS = 7
 """How many lengths a table of samples has at most."""
