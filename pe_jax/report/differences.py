@@ -281,11 +281,11 @@ def _match(
     return Match(label, x, y, way, metric, length, *cells, change, paired)
 
 
-def _places(run: Result) -> tuple[Any, ...]:
+def _places(result: Result) -> tuple[Any, ...]:
     # What decides which places of a text are scored, besides how many they are.
-    text, config = run.scored or run.corpus, run.config["eval"]
+    text, config = result.scored or result.corpus, result.config["eval"]
     longest = max(config["lengths"])
-    return text.hash, config.get("split"), run.tokenizer.sha256, config["last"], longest
+    return text.hash, config.get("split"), result.tokenizer.sha256, config["last"], longest
 
 
 def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:

@@ -83,10 +83,10 @@ def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
     return figure
 
 
-def _result(run: object, rows: pandas.DataFrame) -> Result:
-    # A run as `figures.curves` needs it.
+def _result(id: object, rows: pandas.DataFrame) -> Result:
+    # As `figures.curves` needs it.
     return Result(
-        id=str(run),
+        id=str(id),
         label=rows["label"].iloc[0],
         config={},
         seeds=(),

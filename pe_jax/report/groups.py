@@ -103,10 +103,10 @@ def _oracle_of(result: Result) -> int:
     return 0 if draws(result) else result.config.get("run", {}).get("oracle_of", 0)
 
 
-def _is_oracle(oracle: Result, run: Result) -> bool:
-    if _oracle_of(run) or run.train.length != _oracle_of(oracle):
+def _is_oracle(oracle: Result, result: Result) -> bool:
+    if _oracle_of(result) or result.train.length != _oracle_of(oracle):
         return False
-    a, b = _protocol(oracle), _protocol(run)
+    a, b = _protocol(oracle), _protocol(result)
     return all(a[name] == b[name] for name in b if name not in OF_TRAINING)
 
 

@@ -157,15 +157,15 @@ def page(report: Report, name: str, commands: Sequence[str] = ()) -> str:
     )
 
 
-def _facts(run: Result) -> Iterator[tuple[str, str]]:
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
     for name in FACTS:
-        value = records.plain(getattr(run, name))
-        if value not in (None, "") and (run.train.steps or name != "seeds"):
+        value = records.plain(getattr(result, name))
+        if value not in (None, "") and (result.train.steps or name != "seeds"):
             if isinstance(value, dict):
                 value = {key: value[key] for key in sorted(value) if value[key] not in ({}, "")}
             yield name.replace("_", " "), plain(value)
-    if run.train.loss:
-        yield "final training loss, nats a token", plain(run.train.loss)
+    if result.train.loss:
+        yield "final training loss, nats a token", plain(result.train.loss)
 
 
 # The figures of a study, with their captions: of all its groups of results together, and of the

@@ -26,7 +26,7 @@ from pe_jax.report.sheets import printed
 from pe_jax.report.stats import critical, spearman
 from pe_jax.report.study import Study
 from pe_jax.report.table import Cell, mean
-from pe_jax.report.words import count, each, join
+from pe_jax.report.words import count, join
 
 # Files of published numbers
 
@@ -108,7 +108,6 @@ def read(path: str | Path) -> PublishedTable:
 
 
 def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
-    """The number of a line with these cells by column; `place` is the line in errors."""
     cells = {name: cells[name].strip() for name in COLUMNS}
     try:
         value = float(cells["value"])
@@ -159,9 +158,7 @@ class PublishedLine:
     published: tuple[float, ...]
     ours: tuple[Cell, ...]
     run: str
-    """The id of the run that is ours; "": there is none."""
-    more: int = 0
-    """How many other runs have the published spec, too."""
+    """The id of the run that is ours, of several the first; "": there is none."""
 
 
 class Order(NamedTuple):
@@ -192,6 +189,11 @@ class PublishedTask:
     orders: tuple[Order, ...]
 
     @property
+    def name(self) -> str:
+        """The task as the runs have it, and what sets the group apart."""
+        return ", ".join(filter(None, [self.runs[0].corpus.source, self.heading]))
+
+    @property
     def places(self) -> list[str]:
         """The columns in words, as in "mean beyond 40, ignore=0.98"."""
         beyond = f"mean beyond {self.runs[0].train.length}"
@@ -206,42 +208,42 @@ def beside(study: Study, references: Sequence[PublishedTable]) -> list[Published
     """
     found = []
     for reference in references:
-        tasks = list(_tasks_of(study, reference))
+        tasks = [task for name in reference.tasks for task in _groups_of(study, reference, name)]
         if not tasks:
-            raise ValueError(_nothing_to_compare([*study.runs.values()], reference))
+            runs = study.runs.values()
+            specs = dict.fromkeys(entry.spec for entry in reference.entries)
+            names = [f"{_task(run)['name']} with {_spec_of(run)}" for run in runs]
+            wanted = [f"{task} with {spec}" for task in reference.tasks for spec in specs]
+            raise ValueError(
+                f"the reference {reference.name} has no number of these runs"
+                f"{nearest(names[0], wanted)} It has {join(reference.tasks)}, with the encodings "
+                f"{join(specs)}; the runs are of {join(names)}: give another file"
+            )
         found += [task for task in tasks if any(o.n > 1 for o in task.orders)] or tasks
     return found
 
 
-def _tasks_of(study: Study, reference: PublishedTable) -> Iterator[PublishedTask]:
-    for task in reference.tasks:
-        entries = tuple(entry for entry in reference.entries if entry.task == task)
-        found = [
-            tuple(run for run in group.runs if _is_of_task(run, task)) for group in study.groups
-        ]
-        found = [runs for runs in found if runs]
-        apart = groups.conditions_apart([runs[0] for runs in found], groups.EXPECTED)
-        for runs in found:
-            metrics = [
-                metric
-                for metric in study.metrics.values()
-                if any((run.id, metric.name) in study.evaluated for run in runs)
-            ]
-            columns = tuple(
-                dict.fromkeys(
-                    PublishedColumn(e.at, e.variant, e.unit, _our_metric(e, metrics))
-                    for e in entries
-                )
-            )
-            lines = _lines(study, entries, runs, columns)
-            if any(line.run and not all(map(math.isnan, line.published)) for line in lines):
-                orders = tuple(_order(i, lines) for i in range(len(columns)))
-                words = [c for c in apart[runs[0].id] if not c.name.startswith("corpus")]
-                task_of = reference.name, task, entries, runs, groups.heading(words)
-                yield PublishedTask(*task_of, columns, lines, orders)
+def _groups_of(study: Study, reference: PublishedTable, task: str) -> Iterator[PublishedTask]:
+    entries = tuple(entry for entry in reference.entries if entry.task == task)
+    name, fields = member(task)
+    wanted = ({"name": name} | fields).items()
+    found = [[run for run in group.runs if wanted <= _task(run).items()] for group in study.groups]
+    found = [tuple(runs) for runs in found if runs]
+    apart = groups.conditions_apart([runs[0] for runs in found], groups.EXPECTED)
+    for runs in found:
+        evaluated = {name for run in runs for id, name in study.evaluated if id == run.id}
+        metrics = [metric for name, metric in study.metrics.items() if name in evaluated]
+        places = (PublishedColumn(e.at, e.variant, e.unit, _metric(e, metrics)) for e in entries)
+        columns = tuple(dict.fromkeys(places))
+        lines = tuple(_lines(study, entries, runs, columns))
+        if any(line.run and not all(map(math.isnan, line.published)) for line in lines):
+            orders = tuple(_order(i, lines) for i in range(len(columns)))
+            words = [c for c in apart[runs[0].id] if not c.name.startswith("corpus")]
+            about = reference.name, task, entries, runs, groups.heading(words)
+            yield PublishedTask(*about, columns, lines, orders)
 
 
-def _our_metric(entry: PublishedNumber, metrics: Sequence[Metric]) -> str:
+def _metric(entry: PublishedNumber, metrics: Sequence[Metric]) -> str:
     # That of the same unit, for NATS one that scores all tokens of its windows; else the first.
     def alike(metric: Metric) -> bool:
         if entry.unit == NATS:
@@ -257,34 +259,28 @@ def _lines(
     entries: Sequence[PublishedNumber],
     runs: Sequence[Result],
     columns: Sequence[PublishedColumn],
-) -> tuple[PublishedLine, ...]:
+) -> Iterator[PublishedLine]:
     # Each published encoding, then each run that has none of them.
     values = {(e.spec, e.swap, e.at, e.variant, e.unit): e.value for e in entries}
-    lines, used = [], set[str]()
+    lines = []
     for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
-        fitting = sorted(
-            (run for run in runs if _has_encodings(run, spec)),
-            key=lambda run: (_spec_of(run) != spec, run.id),
-        )
-        used |= {run.id for run in fitting}
+        fitting = [run for run in runs if _has_encodings(run, spec)]
+        fitting.sort(key=lambda run, spec=spec: (_spec_of(run) != spec, run.id))
+        lines.append((", ".join(filter(None, [spec, swap])), spec, swap, fitting))
+    used = {run.id for *_, fitting in lines for run in fitting}
+    called = labels.names(runs)
+    lines += [(called[run.id], "", "", [run]) for run in runs if run.id not in used]
+    for name, spec, swap, fitting in lines:
         places = [(spec, swap, c.at, c.variant, c.unit) for c in columns]
         published = tuple(values.get(place, math.nan) for place in places)
-        ours = tuple(_our_cell(study, run, c, swap) for run in fitting[:1] for c in columns)
-        name = ", ".join(filter(None, [spec, swap]))
+        ours = [_our_cell(study, run, c, swap) for run in fitting[:1] for c in columns]
         id = fitting[0].id if fitting else ""
-        empty = (Cell(),) * len(columns)
-        lines.append(PublishedLine(name, published, ours or empty, id, len(fitting[1:])))
-    called, none = labels.names(runs), (math.nan,) * len(columns)
-    for run in runs:
-        if run.id not in used:
-            ours = tuple(_our_cell(study, run, column) for column in columns)
-            lines.append(PublishedLine(called[run.id], none, ours, run.id))
-    return tuple(lines)
+        yield PublishedLine(name, published, tuple(ours or [Cell()] * len(columns)), id)
 
 
-def _our_cell(study: Study, run: Result, column: PublishedColumn, swap: str = "") -> Cell:
-    # Empty where the run has no score in the column.
-    evaluated = study.evaluated.get((run.id, column.metric))
+def _our_cell(study: Study, result: Result, column: PublishedColumn, swap: str = "") -> Cell:
+    # Empty where the result has no score in the column.
+    evaluated = study.evaluated.get((result.id, column.metric))
     fields = fields_of(column.variant)  # which a way may have in any order and spacing
     way = next(
         (
@@ -294,14 +290,14 @@ def _our_cell(study: Study, run: Result, column: PublishedColumn, swap: str = ""
         ),
         None,
     )
-    lengths = _lengths(evaluated.lengths, run.train.length, column.at) if evaluated else []
+    lengths = _lengths(evaluated.lengths, result.train.length, column.at) if evaluated else []
     if evaluated is None or way is None or not lengths:
         return Cell()
-    scores = mean([study.scores[run.id, way, column.metric, n] for n in lengths])
+    scores = mean([study.scores[result.id, way, column.metric, n] for n in lengths])
     if column.at != BEYOND:
-        scores = study.scores[run.id, way, column.metric, lengths[0]]
+        scores = study.scores[result.id, way, column.metric, lengths[0]]
     cell = Cell.of(scores, evaluated.replicas)
-    if not _in_nats(column, run):
+    if not _in_nats(column, result):
         return cell
     return replace(cell, mean=cell.mean * math.log(2), half=cell.half * math.log(2))
 
@@ -316,9 +312,9 @@ def _lengths(scored: Sequence[int], train: int, at: str) -> list[int]:
     return [int(at)] if int(at) in scored else []
 
 
-def _in_nats(column: PublishedColumn, run: Result) -> bool:
+def _in_nats(column: PublishedColumn, result: Result) -> bool:
     # Whether bits per byte times ln 2 are nats a token: tokens are bytes.
-    return column.unit == NATS and run.tokenizer.spec == "bytes"
+    return column.unit == NATS and result.tokenizer.spec == "bytes"
 
 
 def _order(i: int, lines: Sequence[PublishedLine]) -> Order:
@@ -330,24 +326,6 @@ def _order(i: int, lines: Sequence[PublishedLine]) -> Order:
     rho = spearman([p for p, _ in both], [ours for _, ours in both])
     pairs = [(p - q) * (a - b) for (p, a), (q, b) in itertools.combinations(both, 2) if p != q]
     return Order(len(both), rho, sum(sign > 0 for sign in pairs), len(pairs))
-
-
-def _nothing_to_compare(runs: Sequence[Result], reference: PublishedTable) -> str:
-    specs = list(dict.fromkeys(entry.spec for entry in reference.entries))
-    ours = list(dict.fromkeys(map(_spec_of, runs)))
-    names = ("text" if _task(r)["name"] == "text" else r.corpus.source for r in runs)
-    done = list(dict.fromkeys(names))
-    if any(_is_of_task(run, task) for run in runs for task in reference.tasks):
-        return (
-            f"the reference {reference.name} has other encodings than these runs"
-            f"{nearest(ours[0], specs)} It has {join(specs)}; the runs have {join(ours)}: run some "
-            "of its encodings"
-        )
-    return (
-        f"the reference {reference.name} has other tasks than these runs"
-        f"{nearest(done[0], reference.tasks)} It has {join(reference.tasks)}, with the encodings "
-        f"{join(specs)}; the runs have {join(done)}, with {join(ours)}: give another file"
-    )
 
 
 # As sheets
@@ -371,7 +349,7 @@ def _orders(found: Sequence[PublishedTask]) -> Sheet:
     rows = tuple(
         (
             Printed(task.reference, task.reference),
-            Printed(_task_and_heading(task)),
+            Printed(task.name),
             Printed(place),
             number(order.n),
             printed(Cell(mean=order.rho)),
@@ -400,90 +378,54 @@ def _scores(task: PublishedTask) -> Sheet:
     )
     sources = dict.fromkeys(f"{e.source} ({e.status})" for e in task.entries)
     settings = dict.fromkeys(e.setting for e in task.entries)
-    several = [f"{line.spec} ({line.more + 1})" for line in task.lines if line.more]
-    notes = [
+    run = task.runs[0]
+    ours = groups.conditions(run) | {"train.batch": run.config.get("train", {}).get("batch")}
+    shown = ("lm.layers", "lm.model", "lm.heads", "train.steps", "train.batch", "train.length")
+    setting = [groups.worded(name, ours[name]) for name in shown if ours.get(name)]
+    notes = (
         Note("Published", f"{join(sources)}. Setting: {'; or '.join(settings)}."),
-        Note("Ours", f"{_our_setting(task.runs)}."),
-    ]
-    if several:
-        notes.append(Note("Ours", f"Of several runs of a spec one is shown: {join(several)}."))
-    title = ": ".join(filter(None, [f"{task.task}, beside {task.reference}", task.heading]))
-    numbers = tuple(_csv_rows(task))
-    return Sheet(title, ("encoding", *titles), (("", rows),), tuple(notes), numbers)
-
-
-def _our_setting(runs: Sequence[Result]) -> str:
-    run = runs[0]
-    lm, train = (run.config.get(section, {}) for section in ("lm", "train"))
-    sizes = [count(lm["layers"], "layer")] if "layers" in lm else []
-    sizes += [f"width {lm['model']}"] if "model" in lm else []
-    sizes += [count(lm["heads"], "head")] if "heads" in lm else []
-    sizes += [f"dropout {lm['dropout']:g}"] if lm.get("dropout") else []
-    batch = f" of {train['batch']}" if "batch" in train else ""
-    fixed = train.get("curriculum") == "fixed" or _task(run)["name"] == "text"
-    return ", ".join(
-        [
-            "decoders" if lm.get("causal", True) else "encoders",
-            *sizes,
-            f"{run.train.steps:,} steps{batch}" if run.train.steps else "pretrained",
-            *(["loss of all tokens"] if train.get("loss") == "all" else []),
-            run.corpus.source,
-            f"trained at {'length' if fixed else 'lengths up to'} {run.train.length}",
-            *([each([len(one.seeds) for one in runs], "seed")] if run.train.steps else []),
-        ]
+        Note("Ours", f"{', '.join(setting)}, {count(len(run.seeds), 'seed')}."),
     )
-
-
-def _csv_rows(task: PublishedTask) -> Iterator[dict[str, Any]]:
-    for i, (column, order) in enumerate(zip(task.columns, task.orders, strict=True)):
-        for line in task.lines:
-            yield {
-                "reference": task.reference,
-                "task": _task_and_heading(task),
-                "at": column.at,
-                "variant": column.variant,
-                "encoding": line.spec,
-                "run": line.run,
-                "published": line.published[i],
-                "unit": column.unit,
-                "metric": column.metric,
-                "mean": line.ours[i].mean,
-                "half": line.ours[i].half,
-                "seeds": line.ours[i].n,
-                "n": order.n,
-                "rho": order.rho,
-                "critical": critical(order.n),
-                "pairs_alike": order.alike,
-                "pairs": order.pairs,
-            }
-
-
-def _task_and_heading(task: PublishedTask) -> str:
-    # As the runs have it.
-    return ", ".join(filter(None, [task.runs[0].corpus.source, task.heading]))
+    title = ": ".join(filter(None, [f"{task.task}, beside {task.reference}", task.heading]))
+    numbers = tuple(
+        {
+            "reference": task.reference,
+            "task": task.name,
+            "at": column.at,
+            "variant": column.variant,
+            "encoding": line.spec,
+            "run": line.run,
+            "published": line.published[i],
+            "unit": column.unit,
+            "metric": column.metric,
+            "mean": line.ours[i].mean,
+            "half": line.ours[i].half,
+            "seeds": line.ours[i].n,
+            "n": order.n,
+            "rho": order.rho,
+            "critical": critical(order.n),
+            "pairs_alike": order.alike,
+            "pairs": order.pairs,
+        }
+        for i, (column, order) in enumerate(zip(task.columns, task.orders, strict=True))
+        for line in task.lines
+    )
+    return Sheet(title, ("encoding", *titles), (("", rows),), notes, numbers)
 
 
 # Which results a published number means: by the task and the encoding of its line
 
 
-def _is_of_task(result: Result, task: str) -> bool:
-    """Whether a result is of a task, with the fields that are named."""
-    name, asked = member(task)
-    return {"name": name, **asked}.items() <= _task(result).items()
-
-
 def _task(result: Result) -> dict[str, Any]:
-    """The task of a result by its name, with its fields; text where its config names none."""
     return {"name": "text"} | result.config.get("task", {})
 
 
 def _spec_of(result: Result) -> str:
-    """The spec of a result's encodings, as its config has it."""
     return result.config.get("pe", {}).get("spec", "")
 
 
 def _has_encodings(result: Result, wanted: str) -> bool:
-    """Whether a result has the members of a published spec, each with the fields that it names."""
+    # Whether it has the members of a published spec, each with the fields that are named.
     try:
         ours = _members(_spec_of(result))
     except ValueError:  # a spec that cannot be read is of no published encoding

@@ -222,7 +222,8 @@ def welch(a: Sequence[float], b: Sequence[float]) -> tuple[Interval, float]:
 
     test = stats.ttest_ind(a, b, equal_var=False)
     low, high = test.confidence_interval(0.95)
-    return Interval(mean, float(high - low) / 2, n), float(test[1])
+    _, p = np.asarray(test, float).tolist()
+    return Interval(mean, float(high - low) / 2, n), p
 
 
 def effective_length(

@@ -335,12 +335,12 @@ def _by_model(oracles: Iterable[Result], runs: Sequence[Result]) -> dict[str, li
     return found
 
 
-def _training(run: Result) -> dict[str, Any]:
+def _training(result: Result) -> dict[str, Any]:
     # The settings of training in which an oracle may not differ.
     free = groups.OF_TRAINING | labels.COMPUTED | {"lm.attention"}
     return {
         name: value
-        for name, value in labels.settings(run.config).items()
+        for name, value in labels.settings(result.config).items()
         if name not in free and not name.startswith(("eval.", "run."))
     }
 
@@ -367,9 +367,9 @@ def _oracle_of_text(
 
 
 def _shares(
-    run: Result, metric: str, best: Mapping[tuple[Way, int], float], scores: Mapping[Key, Scores]
+    result: Result, metric: str, best: Mapping[tuple[Way, int], float], scores: Mapping[Key, Scores]
 ) -> dict[Key, Scores]:
-    train, found = run.train.length, {}
+    train, found = result.train.length, {}
     for id, way, name, length in scores:
         task = way if (way, train) in best else AS_TRAINED  # a variant has an oracle of its own
         most = best.get((task, train), math.nan) - best.get((task, length), math.nan)

@@ -281,10 +281,10 @@ def _table(study: Study, group: Group, metric: Metric) -> Table:
 
 
 def _row(
-    study: Study, table: Table, run: Result, way: Way, own: Evaluated, alone: bool
+    study: Study, table: Table, result: Result, way: Way, own: Evaluated, alone: bool
 ) -> TableRow:
-    metric, train, columns = table.metric, run.train.length, table.lengths
-    scores = {n: study.scores[run.id, way, metric.name, n] for n in (*table.evaluated, train)}
+    metric, train, columns = table.metric, result.train.length, table.lengths
+    scores = {n: study.scores[result.id, way, metric.name, n] for n in (*table.evaluated, train)}
     cells = tuple(Cell.of(scores[n], own.replicas) for n in columns)
     start, end = scores[train], scores[columns[-1]]
     beyond, solved, compared = None, None, True
@@ -307,10 +307,10 @@ def _row(
         effective, censored = stats.effective_length(columns, served, train, sign=metric.sign)
     shared = sorted(start.values.keys() & end.values.keys())
     gains = {replica: end.values[replica] - start.values[replica] for replica in shared}
-    label = labels.in_way(table.group.labels[run.id], way, run.train)
-    spec = run.config.get("pe", {}).get("spec", "")
+    label = labels.in_way(table.group.labels[result.id], way, result.train)
+    spec = result.config.get("pe", {}).get("spec", "")
     return TableRow(
-        run=run.id,
+        run=result.id,
         label=label,
         way=way,
         cells=cells,
@@ -318,12 +318,12 @@ def _row(
         effective=effective,
         censored=censored,
         replicas=len(own.replicas),
-        names=(label, str(way)) if way else (label, run.label, spec),
-        parameters=run.parameters.encoding if run.parameters and run.train.steps else None,
-        ms_per_step=run.train.ms_per_step,
+        names=(label, str(way)) if way else (label, result.label, spec),
+        parameters=result.parameters.encoding if result.parameters and result.train.steps else None,
+        ms_per_step=result.train.ms_per_step,
         seconds=end.seconds,
-        rate=rate(run),
-        rate_edge=_edge(run),
+        rate=rate(result),
+        rate_edge=_edge(result),
         solved=solved,
         compared=compared,
         beyond=beyond,
@@ -331,15 +331,15 @@ def _row(
     )
 
 
-def rate(run: Result) -> float | None:
+def rate(result: Result) -> float | None:
     """The learning rate; where several were tried, the chosen one. None in a config without one."""
-    if run.rates:
-        return min(run.rates, key=lambda tried: tried.mean).rate
-    return run.config.get("train", {}).get("rate")
+    if result.rates:
+        return min(result.rates, key=lambda tried: tried.mean).rate
+    return result.config.get("train", {}).get("rate")
 
 
-def _edge(run: Result) -> str:
-    chosen, tried = rate(run), {one.rate for one in run.rates}
+def _edge(result: Result) -> str:
+    chosen, tried = rate(result), {one.rate for one in result.rates}
     if len(tried) < 2:
         return ""
     return "lowest" if chosen == min(tried) else "highest" if chosen == max(tried) else ""

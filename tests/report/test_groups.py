@@ -101,11 +101,6 @@ def test_one_change_splits_the_table_if_and_only_if_it_is_of_the_list(name, fiel
     assert_shared(pair, meaning(pair[0]) == meaning(pair[1]))
 
 
-@given(FIELDS, FIELDS)
-def test_two_results_share_a_table_if_and_only_if_nothing_of_the_list_differs(one, other):
-    assert_shared((one, other), meaning(one) == meaning(other))
-
-
 def assert_shared(pair, shares):
     """That two results of these fields are in one table, or in one each that says why."""
     found = tables_of([drawn("rope", pair[0]), drawn("t5", pair[1])], "same_targets")

@@ -62,11 +62,6 @@ def table(results):
     return table_of(results, "probability")
 
 
-def test_the_value_is_the_mean_probability_of_the_targets():
-    assert PROBABILITY.value(-np.log([0.5, 0.25]), np.array([1, 1])) == pytest.approx(0.375)
-    assert (PROBABILITY.sign, PROBABILITY.best) == (-1, "highest")
-
-
 def test_the_order_the_bold_cells_and_the_ranks_have_the_highest_first(table):
     assert [row.label for row in table.rows] == ["alibi", "nope", "rope", "learned"]
     best = {(row.label, i) for row in table.rows for i, c in enumerate(row.cells) if c.best}
@@ -140,12 +135,6 @@ def test_of_curves_of_two_metrics_the_first_in_their_order_is_drawn(results):
     (axes,) = figures.positions(two).axes
     assert axes.get_ylabel().startswith("bits per byte, minus those of nope")
     assert {text.get_text() for text in axes.texts} == {"nope", "rope", "trained at 64"}
-
-
-def test_values_below_zero_are_drawn_on_a_linear_axis():
-    crowd = [scored(f"e{i:02d}", [-0.3 - 0.01 * i] * 5) for i in range(20)]
-    (axes,) = figures.curves(crowd, "probability").axes
-    assert axes.get_xscale() == "linear" and axes.get_yticklabels()[0].get_text() == "e00"
 
 
 def test_a_comparison_calls_the_higher_side_better():

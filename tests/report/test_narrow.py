@@ -3,7 +3,6 @@
 import io
 
 import pytest
-from drawn import drawn
 from rich.console import Console
 from studies import make_records, table_of
 
@@ -85,15 +84,3 @@ def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_par
     for row in table.rows:
         for cell in (row.cells[0], row.cells[-1]):
             assert not cell.n or f"{cell.mean:.2f} ± {cell.half:.2f}" in text
-
-
-@pytest.mark.parametrize("width", [80, 180])
-def test_an_extrapolation_table_keeps_its_values(width):
-    results = [drawn("passkey", spec, 2) for spec in ("rope", "learned(clip=True)")]
-    table = table_of(results, "accuracy")
-    lines = printed(sheet.terminal(sheets.extrapolation([table])), width)
-    assert max(map(len, lines)) <= width
-    text = " ".join(lines)
-    for row in table.rows:
-        assert all(f"{cell.mean:.2f}" in text for cell in row.cells)
-    assert ("Left out" in text) == (width < 180)

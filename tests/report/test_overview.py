@@ -10,9 +10,8 @@ from commands import Lab
 from drawn import drawn, guessed
 from studies import make_record, tables_of, write
 
-from pe_jax.report import groups, labels, page, sheet, study
+from pe_jax.report import groups, labels, sheet
 from pe_jax.report import overview as overviews
-from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
 from pe_jax.report.study import Study
 from pe_jax.report.table import headlines, tables
@@ -106,19 +105,6 @@ def test_the_forms_hold_every_cell(tmp_path):
     assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body
 
 
-def test_columns_that_latex_has_no_room_for_are_named_in_a_comment():
-    many = [drawn(f"task_{name}", "rope", 2) for name in "abcdefghij"]
-    above = sheet.latex([overviews.sheet(made(many))]).partition(r"\begin{table}")[0]
-    assert "% Left out: task f: accuracy in % beyond 40 ↑, task g: " in above
-    assert all(line.startswith("%") for line in above.splitlines() if line)
-
-
-def test_a_long_overview_is_split_into_floats_that_fit_a_page():
-    many = [drawn(task, f"e{i:02d}", 2) for task in TASKS for i in range(50)]
-    body = sheet.latex([overviews.sheet(made(many))])
-    assert body.count(r"\begin{table}") == 2 and body.count(r"\label") == 1
-
-
 def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     results = both()[:4]
     names = {path.name for path in write(results, tmp_path / "a" / "study")}
@@ -132,37 +118,10 @@ def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     assert html[html.index("<h2>") :].startswith("<h2>Overview</h2>")
 
 
-def test_a_study_of_one_group_has_the_files_it_had(tmp_path, unsaved):
-    written = write([drawn("even_pairs", "rope", 2)], tmp_path / "study")
-    assert not {"overview.md", "tasks.png"} & {path.name for path in written}
-
-
-def test_every_group_has_the_figures_of_its_first_table():
-    results = both()
-    drawings = page.drawn(Report.of(results), 5.5)
-    names = {one.name: one.table and one.table.metric.name for one in drawings}
-    assert names["curves"] == "same_targets"
-    assert names["curves-2"] == names["curves-3"] == "accuracy"
-    assert names["tasks"] is None
-
-
 def save(folder, results):
     for result in results:
         (folder / result.id).mkdir(parents=True)
         (folder / result.id / "result.json").write_text(encode(result))
-
-
-def test_results_of_several_folders_are_one_study(tmp_path):
-    results = both()
-    save(tmp_path / "tasks", results[:3])
-    save(tmp_path / "text", results[3:])
-    save(tmp_path / "again", results[:1])
-    folders = [tmp_path / name for name in ("tasks", "text", "again")]
-    assert study.together(folders) == study.together(folders[::-1])
-    assert sorted(r.id for r in results) == [r.id for r in study.together(folders)]
-    save(tmp_path / "other", [replace(results[0], peak_memory_mib=1.0)])
-    with pytest.raises(ValueError, match="both have the run odds_first-rope-1a2b3c4d"):
-        study.together([*folders, tmp_path / "other"])
 
 
 def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(tmp_path):

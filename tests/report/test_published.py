@@ -103,13 +103,6 @@ def test_critical_values_are_those_of_all_orders():
         assert round(stats.critical(n), 2) == critical
 
 
-def test_critical_values_of_more_encodings_are_those_of_tables():
-    known = [round(stats.critical(n), 2) for n in (8, 9, 10)]
-    assert known == [0.64, 0.60, 0.56]
-    assert math.isnan(stats.critical(3))
-    assert 0.50 < stats.critical(11) < 0.56
-
-
 def test_rho_is_spearmans_with_ties():
     a, b = [1.0, 2.0, 2.0, 4.0, 5.0], [3.0, 1.0, 4.0, 4.0, 9.0]
     assert stats.spearman(a, b) == pytest.approx(scipy.stats.spearmanr(a, b).statistic)
@@ -179,9 +172,9 @@ def test_an_encoding_is_found_by_the_fields_of_its_config():
     ours.config["pe"] |= {"dape": {"prior": "alibi"}, "learned": {"length": 64}}
     fits = hold([ours], [reference(entry("dape(prior='alibi')+learned", 9.0))])
     assert fits[0].lines[0].ours[0].n == 3
-    with pytest.raises(ValueError, match="other encodings"):
+    with pytest.raises(ValueError, match="no number of these runs"):
         hold([ours], [reference(entry("dape(prior='fire')+learned", 9.0))])
-    with pytest.raises(ValueError, match="other encodings"):
+    with pytest.raises(ValueError, match="no number of these runs"):
         hold([ours], [reference(entry("dape(prior='alibi')", 9.0))])
 
 
@@ -195,7 +188,8 @@ def test_perplexity_is_held_against_bits_per_byte():
 
 def test_the_settings_of_both_sides_are_said():
     said = notes(ranked([95, 94, 93, 92, 91])[0])
-    assert "Setting: encoders of 5 layers. encoders, 3 layers, width 64, 8 heads, 3,000" in said
+    assert "Setting: encoders of 5 layers." in said
+    assert "3 layers, width 64, 8 heads, 3,000 steps, batches of 64" in said
 
 
 def test_groups_that_may_not_be_ranked_have_tables_of_their_own():
@@ -295,9 +289,9 @@ def test_a_command_with_a_reference_of_nothing_writes_nothing(tmp_path):
 def test_a_reference_of_other_tasks_says_what_both_sides_have():
     with pytest.raises(ValueError) as error:
         hold([result("rope", 95)], [reference(entry("t5", 9.0, "odds_first"))])
-    assert str(error.value) == (
-        "the reference some has other tasks than these runs. It has odds_first, with the encodings "
-        "t5; the runs have reverse_string, with rope: give another file"
+    said = str(error.value)
+    assert (
+        "It has odds_first, with the encodings t5; the runs are of reverse_string with rope" in said
     )
 
 
@@ -316,11 +310,6 @@ def test_the_files_of_this_project_name_tasks_and_fields_that_exist():
             "nats a token",
         }
         assert 0 <= one.value <= 100 or one.unit == "perplexity"
-
-
-def test_dape_has_14_tasks_with_10_encodings():
-    chomsky = read(next(path for path in FILES if path.stem == "chomsky"))
-    assert len(chomsky.tasks) == 14 and len(chomsky.entries) == 140
 
 
 def test_what_is_swapped_in_is_a_line_of_its_own():

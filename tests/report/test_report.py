@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import logging
 import math
 import re
 import shutil
@@ -39,7 +38,7 @@ from studies import (
 
 from pe_jax import record
 from pe_jax.record import Reason, Way
-from pe_jax.report import differences, frame, labels, notes, page, sheet, sheets, style
+from pe_jax.report import differences, frame, labels, notes, page, sheet, sheets
 from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
 from pe_jax.report.study import Study, load
@@ -158,12 +157,6 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
     told = labels.names(rates)
     assert told["rope-00000000"] == "rope, train.rate 0.001"
     assert told["rope-00000002"] == "rope, train.rate 0.003 (00000002)"
-
-
-def test_equal_labels_of_one_config_are_told_apart_by_their_hash():
-    first, second = make_record("rope", [2.5] * 5), make_record("rope", [2.6] * 5)
-    found = table_of([first, replace(second, id="rope-5e6f7a8b")])
-    assert [r.label for r in found.rows[:2]] == ["rope (1a2b3c4d)", "rope (5e6f7a8b)"]
 
 
 def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path):
@@ -518,11 +511,6 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
         assert one.read_bytes() == other.read_bytes(), one.name
 
 
-def test_report_without_curves_has_no_position_figure(records):
-    bare = [replace(result, curves=()) for result in records]
-    assert [one.kind for one in page.drawn(Report.of(bare), 5.5)] == ["curves"]
-
-
 def test_page_is_self_contained_and_holds_the_numbers_and_the_commands(tmp_path, records, unsaved):
     hostile = make_record("<script>x</script>", [2.9] * 5)
     again = ["pe-jax report --workdir=DIR --out=results/study"]
@@ -628,13 +616,6 @@ def test_a_metric_that_is_not_known_here_is_reported_by_its_name(records):
     assert table.metric.sentence.startswith("The metric mine is not defined here")
 
 
-def test_saving_a_figure_leaves_logging_as_it_was(tmp_path, records):
-    logger = logging.getLogger("fontTools")
-    logger.setLevel(logging.INFO)
-    assert len(style.save(figures.curves(records), tmp_path / "figure")) == 2
-    assert logger.level == logging.INFO
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
@@ -668,13 +649,6 @@ def test_rows_are_chosen_on_the_command_line(lab, tmp_path, records):
     wrong = lab.start("report", *folders, "--row=ropes").wait()
     assert wrong.code == 2 and len(wrong.err.splitlines()) == 1
     assert "no model is called 'ropes'" in wrong.err and "rope" in wrong.err
-
-
-def test_mistakes_on_the_command_line_are_one_line_and_exit_code_2(lab, tmp_path):
-    for arguments in ([], [f"--workdir={tmp_path / 'none'}"], ["--wrkdir=x"], ["x"]):
-        done = lab.start("report", *arguments).wait()
-        assert done.code == 2 and done.out == ""
-        assert len(done.err.splitlines()) == 1 and "workdir" in done.err
 
 
 def test_help_imports_nothing_heavy():
