@@ -257,7 +257,7 @@ def _rho(mark: re.Match[str]) -> list[float]:
     file = published.read(ROOT / f"results/reference/{other}.csv")
     orders = [
         order
-        for task in published.beside(_study(where), [file])
+        for task in published.matched(_study(where), [file])
         for column, order in zip(task.columns, task.orders, strict=True)
         if column.at == at
     ]

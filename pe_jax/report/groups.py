@@ -117,8 +117,8 @@ def _protocol(result: Result) -> dict[str, Any]:
 
 
 def names(firsts: Sequence[Result]) -> list[str]:
-    """A short name for the group of each of these results: its text or task, and what sets it apart
-    from the groups of the others of the same text or task.
+    """A short name for the group of each result: its text or task, and the conditions that set it
+    apart from other groups of the same text or task.
     """
     sources = [_source(first) for first in firsts]
     called = []
@@ -130,7 +130,7 @@ def names(firsts: Sequence[Result]) -> list[str]:
 
 
 def _source(result: Begun) -> str:
-    """The name of a text, of a folder its last part; of a task its name in words."""
+    # The name of a text, of a folder its last part; of a task its name in words.
     source = result.corpus.source
     if draws(result):
         return (source.partition(".py:")[2] or source).replace("_", " ")
@@ -153,29 +153,27 @@ def conditions_apart(
     found = {name: {repr(values.get(name)) for values in known.values()} for name in names}
     found |= {name: found[name] | {repr(value)} for name, value in usual.items() if name in found}
     differ = [name for name in names if len(found[name]) > 1]
-    told = {drawn: _told(differ, known, results, drawn) for drawn in (True, False)}
+    named = {drawn: _named(differ, known, results, drawn) for drawn in (True, False)}
     hashes = {(result.corpus.source, result.corpus.hash) for result in results}
     several = Counter(source for source, _ in hashes)
     apart = {}
     for result in results:
         values, ambiguous = known[result.id], several[result.corpus.source] > 1
-        words = {n: _words(n, values.get(n), result, ambiguous) for n in told[draws(result)]}
+        words = {n: _words(n, values.get(n), result, ambiguous) for n in named[draws(result)]}
         apart[result.id] = tuple(
             Condition(name, values.get(name), words.get(name, "")) for name in differ
         )
     return apart
 
 
-def _told(
+def _named(
     differ: Iterable[str],
     known: Mapping[str, Mapping[str, Any]],
     results: Sequence[Begun],
     drawn: bool,
 ) -> set[str]:
-    """Of the conditions in which results differ, those that a heading of tasks (`drawn`), or of
-    text, names. Where there are both kinds, a condition that all results of one kind share is left
-    out of their headings, which name the text or task.
-    """
+    # The conditions that a heading of tasks (`drawn`), or of text, names. Where there are both
+    # kinds, one that all results of a kind share is left out, and the text or task is named.
     own = [known[result.id] for result in results if draws(result) == drawn]
     if len(own) == len(known):
         return set(differ)
@@ -220,7 +218,7 @@ def other_text(result: Begun) -> CorpusRecord | None:
 
 
 def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
-    """A condition in words. `ambiguous`: several texts or tasks have the name of the result's."""
+    # `ambiguous`: several texts or tasks have the name of the result's.
     if draws(result) and name in OF_TEXT or name == "eval.samples" and value is None:
         return ""
     if draws(result) and name in OF_SAMPLES:

@@ -1,4 +1,4 @@
-"""What tables, figures and sentences call a run."""
+"""The names of runs in tables, figures and sentences."""
 
 from __future__ import annotations
 
@@ -40,9 +40,8 @@ def names(results: Iterable[Begun]) -> dict[str, str]:
 
 
 def short(results: Iterable[Any]) -> dict[str, str]:
-    """The label of each result, or of a run without one yet, by its id, with no more than tells it
-    from others of that label, as in "rope, trained at 256 tokens": the task first, the training
-    next.
+    """The shortest unique label of each result, or of a run without one yet, by its id, as in
+    "rope, trained at 256 tokens": the task first, the training next.
     """
     results = list(results)
     labels = {result.id: readable(result.label) for result in results}
@@ -109,7 +108,6 @@ def _repeated(labels: dict[str, str]) -> set[str]:
 
 
 def _distinct(labels: dict[str, str]) -> dict[str, str]:
-    """The labels by id; those that are equal get the hash in their id."""
     repeated = _repeated(labels)
     return {
         id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()

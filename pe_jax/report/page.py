@@ -52,7 +52,7 @@ class Report:
     tables: tuple[Table, ...]
     compared: tuple[Versus, ...]
     overview: overviews.Overview | None
-    beside: tuple[PublishedTask, ...]
+    published: tuple[PublishedTask, ...]
     choice: Selection = EVERYTHING
     answer: Sheet | None = None
     """Of a pretrained model (pretrained/answer.py); the page begins with it."""
@@ -85,7 +85,7 @@ class Report:
             shown,
             tuple(differences.versus(shown, baseline)),
             overviews.overview(study, shown, ranked=not choice.rows),
-            tuple(published.beside(study, references)),
+            tuple(published.matched(study, references)),
             choice,
             answer,
         )
@@ -98,7 +98,7 @@ class Report:
             "table": self.choice.sheets(sheets.extrapolation(self.tables)),
             "overview": [overviews.sheet(self.overview)] if self.overview else [],
             "baseline": map(sheets.differences, self.compared),
-            "published": published.sheets(self.beside) if self.beside else [],
+            "published": published.sheets(self.published) if self.published else [],
         }
         return {name: self.choice.noted(own) for name, own in found.items()}
 

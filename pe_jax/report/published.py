@@ -201,7 +201,7 @@ class PublishedTask:
         return [", ".join(filter(None, pair)) for pair in found]
 
 
-def beside(study: Study, references: Sequence[PublishedTable]) -> list[PublishedTask]:
+def matched(study: Study, references: Sequence[PublishedTable]) -> list[PublishedTask]:
     """Each task of the references that the study has, for each group of comparable runs; of these
     only the ones with two encodings or more on both sides, if there are such. ValueError for a
     reference of which no task and encoding is found.

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from pe_jax.report import notes
@@ -32,9 +33,7 @@ def lengths(table: Table) -> list[str]:
 
 
 def _between(table: Table) -> list[str]:
-    """The titles of the lengths that a line without room for all lacks first: neither that of
-    training nor the longest.
-    """
+    # The lengths that are left out first: neither that of training nor the longest.
     ends = table.train_length, table.lengths[-1]
     return [t for n, t in zip(table.lengths, lengths(table), strict=True) if n not in ends]
 
@@ -55,12 +54,12 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     samples = any(row.beyond for row in table.rows)
     counted = any(row.parameters is not None for row in table.rows)
     seeds = any(row.solved is not None for row in table.rows)
-    told = ["gain", "effective length"]
+    summary = ["gain", "effective length"]
     if samples:
-        told = [f"mean beyond {table.train_length}", table.metric.reach]
-    told += [f"seeds that solve {table.train_length}"] * seeds
+        summary = [f"mean beyond {table.train_length}", table.metric.reach]
+    summary += [f"seeds that solve {table.train_length}"] * seeds
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
-    columns = ["encoding", *lengths(table), *told, *["parameters"] * counted, cost]
+    columns = ["encoding", *lengths(table), *summary, *["parameters"] * counted, cost]
     return Sheet(
         table.title,
         tuple(columns),
@@ -205,14 +204,15 @@ def reasons(cells: Sequence[Cell]) -> str:
 
 def comparison(found: Comparison, a: str, b: str) -> list[Sheet]:
     """A table for each metric of the folders `a` and `b`: the values, and B - A."""
-    by_metric = groupby(found.matches, lambda match: match.metric.name)
+    by_metric = groupby(found.matches, attrgetter("metric.name"))
     facts = [Note("Studies", f"A: {a}, B: {b}.", True), *_facts(found)]
     return [_comparison([*matches], facts) for _, matches in by_metric]
 
 
 def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
     metric, kinds = matches[0].metric, {str(r.kind) for m in matches for r in m.cell_a.values}
-    blocks = tuple((name, tuple(map(_row_of_both, own))) for name, own in groupby(matches, _name))
+    by_name = groupby(matches, attrgetter("name"))
+    blocks = tuple((name, tuple(map(_row_of_both, own))) for name, own in by_name)
     better = Counter(match.better or match.difference.verdict(1) for match in matches)
     sides = {"B": "better in B", "A": "better in A", "": "without a test"}
     counted = ", ".join(f"{better[key]} {sides.get(key, key)}" for key in better)
@@ -224,10 +224,6 @@ def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
         (Note("Differences", f"{capital(metric.words)}: {counted}.", True), *facts, *terms),
         tuple(map(_numbers_of_both, matches)),
     )
-
-
-def _name(match: Match) -> str:
-    return match.name
 
 
 def _row_of_both(match: Match) -> tuple[Printed, ...]:

@@ -299,8 +299,6 @@ def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
     return [Rank(*map(float, ends)) for ends in zip(means, low, high, strict=True)]
 
 
-FEWEST = 5
-"""With fewer encodings than these no agreement of two orders is tested."""
 SQUARES = {4: 0, 5: 2, 6: 6, 7: 16, 8: 30, 9: 48, 10: 72}
 """The largest sum of squared differences of ranks, by the number of encodings n, to which one of 20
 random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).

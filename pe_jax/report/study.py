@@ -127,7 +127,7 @@ class Missing(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of one run, way, metric and length: what one cell is made of.
+    """The scores of one run, way, metric and length, which one cell is the mean of.
 
     `values` are finite and as reports show them (of some metrics the logarithm), in the order of
     the record; `seconds` is the median of a pass, None where none was timed.

@@ -34,8 +34,8 @@ from pe_jax.report.sheet import Note
 from pe_jax.report.study import Evaluated, Group, Missing, Scores, Study
 
 SOLVED = 99.0
-"""Percent right from which on a seed solves the training length; beyond it, it is
-`stats.SOLVED_BEYOND`."""
+"""Percent right from which on a seed, or the mean of a model, solves the training length; beyond
+it, it is `stats.SOLVED_BEYOND`."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows of text."""
 CROP = ("same_targets", "nonoverlapping")
@@ -95,31 +95,19 @@ class TableRow:
     gain: Cell
     effective: int | None
     censored: bool
-    replicas: int = 0
-    """How many scores a cell should be the mean of."""
-    names: tuple[str, ...] = ()
-    """What a user may call it, the most exact first."""
-    parameters: int | None = None
-    """Numbers that its encodings have learned."""
+    replicas: int = 0  # how many scores a cell should be the mean of
+    names: tuple[str, ...] = ()  # what a user may call it, the most exact first
+    parameters: int | None = None  # numbers that its encodings have learned
     ms_per_step: float | None = None
-    seconds: float | None = None
-    """Of a pretrained model: of a window of the longest length, the median over places."""
-    rate: float | None = None
-    """The learning rate, of several the chosen one."""
-    rate_edge: str = ""
-    """ "lowest" or "highest" where the rate is that of those tried."""
-    solved: int | None = None
-    """Of a task, how many seeds have at least SOLVED % at the training length; None elsewhere."""
-    compared: bool = True
-    """Whether it is compared with other rows beyond the training length: not if it is of a task and
-    its mean there is below SOLVED %."""
-    rank: stats.Rank | None = None
-    """The mean reciprocal rank over lengths beyond training, of models as trained."""
+    seconds: float | None = None  # of a window of the longest length, the median over places
+    rate: float | None = None  # the learning rate, of several the chosen one
+    rate_edge: str = ""  # "lowest" or "highest" where the rate is that of those tried
+    solved: int | None = None  # of a task: how many seeds solve the training length
+    compared: bool = True  # with others beyond the training length: of a task only if it is solved
+    rank: stats.Rank | None = None  # over lengths beyond training, of models as trained
     beyond: Cell | None = None
-    method: str = ""
-    """Of a method without a model its name, or CROPPED or TRAINED_AT."""
-    together: bool = False
-    """Whether all swaps stand in one block, as they do where a table has one model."""
+    method: str = ""  # of a method without a model its name, or CROPPED or TRAINED_AT
+    together: bool = False  # whether all swaps stand in one block: where a table has one model
 
     @property
     def trained(self) -> bool:

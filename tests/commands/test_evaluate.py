@@ -80,7 +80,7 @@ def test_other_text_and_split_are_recorded(lab, workdir, tmp_path):
     assert done.code == 0, done.err
     said = (tmp_path / "out/table.md").read_text()
     assert "validation text" in said and "window 16" not in said
-    assert f"Trained on windows of 16 tokens of {lab.text} for" in said
+    assert f"Windows of 16 tokens of {lab.text}" in said
     (found,) = published(tmp_path / "out")
     assert found["scored"]["source"] == f"files:{other}"
     assert found["scored"]["hash"] != found["corpus"]["hash"]

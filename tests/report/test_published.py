@@ -62,7 +62,7 @@ def entry(
 
 
 def hold(results, references):
-    return published.beside(Study.of(results), references)
+    return published.matched(Study.of(results), references)
 
 
 def notes(task):
