@@ -40,9 +40,9 @@ def quickstart() -> str:
     head = ["encoding", *(f"bits per byte at {text['rope'].x[i]:g}" for i in (0, -1)), found]
     rows = [head, ["---", "--:", "--:", "--:"]]
     for name, line in sorted(text.items(), key=lambda pair: pair[1].mean[-1]):
-        values = [plusminus(line.mean[i], line.half[i]) for i in (0, -1)]
-        share = plusminus(retrieval[name].mean[-1], retrieval[name].half[-1], digits=0)
-        rows.append([f"`{name}`", *values, share])
+        mean, high = retrieval[name].mean[-1], retrieval[name].high[-1]
+        share = plusminus(mean, high - mean, digits=0)
+        rows.append([f"`{name}`", line.values[0], line.values[-1], share])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 

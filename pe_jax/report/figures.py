@@ -103,11 +103,13 @@ def is_paired(study: Study, runs: Sequence[Result], metric: Metric) -> bool:
     return evaluated is not None and evaluated.replicas[0].kind == "place"
 
 
-def _as_model(run: Result, way: Way) -> Result:
+def _as_model(result: Result, way: Way) -> Result:
     # The facts that label and colour a line, as if the way were a model of its own.
-    label = labels.in_way("", way, run.train) or run.label
+    label = labels.in_way("", way, result.train) or result.label
     spec = {"pe": {"spec": str(way)}} if way else {}
-    return replace(run, id=f"{run.id} {way}".strip(), label=label, config=run.config | spec)
+    return replace(
+        result, id=f"{result.id} {way}".strip(), label=label, config=result.config | spec
+    )
 
 
 def oracle_lines(table: Table) -> list[Line]:
@@ -209,25 +211,25 @@ model that fails does not hide the others.
 """
 
 
-def bars(study: Study, run: Result, metric: Metric, width: float) -> Figure | None:
+def bars(study: Study, result: Result, metric: Metric, width: float) -> Figure | None:
     """A row for each way, the best at the longest length first: its value minus that of the model
     as it is at the training length, paired over places, with the 95 % interval. Bars whose interval
     holds 0 are grey, others blue where they are better and orange where they are worse. `width` is
     in inches. None without the training length.
     """
-    train, sign = run.train.length, metric.sign
-    before = study.scores[run.id, AS_TRAINED, metric.name, train].values
-    _, ways, lengths = study.evaluated[run.id, metric.name]
+    train, sign = result.train.length, metric.sign
+    before = study.scores[result.id, AS_TRAINED, metric.name, train].values
+    _, ways, lengths = study.evaluated[result.id, metric.name]
     if not before or len(lengths) < 2:
         return None
     changes = {
-        (way, n): stats.paired(study.scores[run.id, way, metric.name, n].values, before)
+        (way, n): stats.paired(study.scores[result.id, way, metric.name, n].values, before)
         for way in ways
         for n in lengths
     }
     last = {way: changes[way, lengths[-1]] for way in ways}
     order = sorted(ways, key=lambda way: (math.isnan(last[way].mean), sign * last[way].mean))
-    names = [labels.in_way("", way, run.train) or "as it is" for way in order]
+    names = [labels.in_way("", way, result.train) or "as it is" for way in order]
     reach = {key: abs(c.mean) + float(np.nan_to_num(c.half)) for key, c in changes.items() if c.n}
     most = BARS_FAR * statistics.median(
         [reach[way, lengths[-1]] for way in ways if last[way].n] or [0]
@@ -564,9 +566,9 @@ def _lines_of_runs(study: Study, runs: Sequence[Result], metric: Metric) -> list
     return found
 
 
-def _cell(study: Study, run: Result, metric: Metric, length: int) -> Cell:
-    replicas = study.evaluated[run.id, metric.name].replicas
-    return Cell.of(study.scores[run.id, AS_TRAINED, metric.name, length], replicas)
+def _cell(study: Study, result: Result, metric: Metric, length: int) -> Cell:
+    replicas = study.evaluated[result.id, metric.name].replicas
+    return Cell.of(study.scores[result.id, AS_TRAINED, metric.name, length], replicas)
 
 
 def _in_one_plane_or_panels(

@@ -225,10 +225,10 @@ def test_folders_are_compared_and_written(lab, tmp_path):
 
 def test_a_mistake_is_told(lab):
     for arguments, words in (
-        ([], "give A: pe-jax compare A [B]"),
-        (["a"], "pe-jax compare A B, or one and a baseline"),
+        ([], "'a'"),
+        (["a"], "give two folders"),
         (["a", "b", "--baseline=rope"], "give two folders"),
-        (["a", "b", "c"], "unknown argument 'c'"),
+        (["a", "b", "c"], "compare"),
         (["nowhere", "b"], "no results in 'nowhere'"),
     ):
         done = lab.start("compare", *arguments).wait()

@@ -31,6 +31,13 @@ def test_p_takes_shared_seeds_and_needs_two():
     assert stats.p_values([{0: 1.5, 1: 2.5}], {0: 1.5, 1: 2.5})[0] == 1.0
 
 
+def test_holm_by_hand():
+    assert stats.holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx(
+        [0.03, 0.06, 0.06, math.nan], nan_ok=True
+    )
+    assert stats.holm([0.9, 0.8]) == [1.0, 1.0] and stats.holm([]) == []
+
+
 def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
     best = by_seed([2.400, 2.410, 2.420])
     equal = {seed: value + 0.001 for seed, value in best.items()}  # p 0, but the same as printed
