@@ -16,7 +16,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -65,8 +65,7 @@ def check_class(cls: type, contract: type) -> None:
             )
 
 
-# Users' own files, of which configs name a class or a metric as path/to/file.py:NAME. A file's
-# folder is the last on Python's path while the file is executed.
+# Files of users, in which configs name a class or a metric as path/to/file.py:NAME
 
 Contract = TypeVar("Contract")
 FROZEN = "@dataclasses.dataclass(frozen=True)"
@@ -77,11 +76,11 @@ def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
     file does not exist or does not run, or if it has no such class, one that is no dataclass, or
     one with a field without a default.
     """
-    cls = _found(path, name, contract, lambda v: isinstance(v, type) and issubclass(v, contract))
+    cls = _value(path, name, contract)
     if "__dataclass_fields__" not in vars(cls):
         raise ValueError(f"{path}:{name} lacks the line {FROZEN} above its class")
     theirs = {field.name for field in dataclasses.fields(contract)}  # pyright: ignore
-    for field in dataclasses.fields(cls):  # pyright: ignore
+    for field in dataclasses.fields(cls):
         if field.init and field.name not in theirs and not _recorded(field.default):
             got = "none" if field.default is dataclasses.MISSING else repr(field.default)
             raise ValueError(
@@ -104,7 +103,24 @@ def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:
     """The value `name`, an instance of the contract, of the Python file at `path`. ValueError if
     the file does not exist or does not run, or if it has no such value.
     """
-    return _found(path, name, contract, lambda value: isinstance(value, contract))
+    return _value(path, name, contract, instance=True)
+
+
+def _value(path: str, name: str, contract: type, instance: bool = False) -> Any:
+    kind = contract.__name__.lower()
+    if not os.path.isfile(path):
+        raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
+    module, _ = _loaded(path)
+    known = {
+        key: value
+        for key, value in vars(module).items()
+        if isinstance(value, contract if instance else type)
+        and (instance or issubclass(value, contract))
+    }
+    if name in known:
+        return known[name]
+    own = [key for key in known if instance or known[key].__module__ == module.__name__]
+    raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(own) or 'none'}")
 
 
 def sources(*names: str) -> dict[str, str]:
@@ -136,28 +152,8 @@ def calling(what: str, name: str = "") -> Iterator[None]:
         raise ValueError(said).with_traceback(error.__traceback__) from error
 
 
-def _found(path: str, name: str, contract: type, fits: Callable[[Any], bool]) -> Any:
-    """The value `name` of the Python file at `path`. ValueError unless it fits, with the names of
-    the values that do; classes that the file imports are not among them.
-    """
-    kind = contract.__name__.lower()
-    if not os.path.isfile(path):
-        raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
-    module, _ = _loaded(path)
-    value = getattr(module, name, None)
-    if not fits(value):
-        known = [
-            n
-            for n, v in vars(module).items()
-            if fits(v) and not (isinstance(v, type) and v.__module__ != module.__name__)
-        ]
-        raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(known) or 'none'}")
-    return value
-
-
 Loaded = tuple[types.ModuleType, dict[str, str]]  # with the SHA-256 of its files, itself the first
 _loaded_files: dict[str, Loaded] = {}
-_modules: dict[str, Any] = {}  # what users' files have put into sys.modules
 _lock = threading.RLock()  # a file may name another one while it is executed
 
 
@@ -168,57 +164,49 @@ def _loaded(path: str) -> Loaded:
     file = str(Path(path).resolve())
     with _lock:
         known = _loaded_files.get(file)
-        return known if known and known[1] == _digests(known[1]) else _executed(path, file)
+        if not known or known[1] != _digests(known[1]):
+            known = _loaded_files[file] = _executed(path, file)
+        return known
 
 
 def _executed(path: str, file: str) -> Loaded:
-    """Executes a file without the users' modules that Python knows, so that what is in sys.modules
-    afterwards is what it imports; then those that the process imported itself come back.
+    """Executes a file without the users' modules that Python knows, so that those in sys.modules
+    afterwards are its own. Its folder is the last on Python's path meanwhile.
     """
-    source = Path(file).read_bytes()
-    module = types.ModuleType(f"pe_jax_user_{len(_modules)}")
+    digests = _digests([file])
+    module = types.ModuleType(f"pe_jax_user_{hashlib.sha256(f'{digests}'.encode()).hexdigest()}")
     module.__file__ = file
     before, paths, bytecode = _users_modules(), sys.path[:], sys.dont_write_bytecode
-    of_process = {n: known for n, known in before.items() if _modules.get(n) is not known}
     for name in before:
         del sys.modules[name]
-    sys.modules[module.__name__] = _modules[module.__name__] = module
-    found = _loaded_files[file] = module, {file: hashlib.sha256(source).hexdigest()}
+    sys.modules[module.__name__] = module  # where dataclasses look up annotations
     sys.path.append(os.path.dirname(file))
     sys.dont_write_bytecode = True  # it would stand for a file edited in the same second
     importlib.invalidate_caches()
     try:
         with calling(f"{path} does not import", f"{file}:"):
-            exec(compile(source, file, "exec"), vars(module))
+            exec(compile(Path(file).read_bytes(), file, "exec"), vars(module))
         imported = (getattr(known, "__file__", None) for known in _users_modules().values())
-        found[1].update(_digests(sorted({*filter(None, imported)} - {file})))
-    except ValueError:
-        del _loaded_files[file]
-        raise
+        return module, digests | _digests(sorted({*filter(None, imported)} - {file}))
     finally:
         sys.path[:], sys.dont_write_bytecode = paths, bytecode
-        _modules.update(_users_modules())
-        sys.modules.update(before | _users_modules() | of_process)
-    return found
+        sys.modules.update(before | _users_modules())
 
 
 def _digests(files: Iterable[str]) -> dict[str, str]:
-    return {
-        file: hashlib.sha256(Path(file).read_bytes()).hexdigest()
-        for file in files
-        if os.path.isfile(file)
-    }
+    there = (Path(file) for file in files if os.path.isfile(file))
+    return {str(file): hashlib.sha256(file.read_bytes()).hexdigest() for file in there}
 
 
 def _users_modules() -> dict[str, Any]:
-    """The modules, by name, that are not of Python, of an installed package or of pe_jax."""
+    """The modules, by name, that belong neither to Python nor to an installed package or pe_jax."""
     others = tuple(os.path.dirname(file) + os.sep for file in (os.__file__, __file__))
-
-    def is_users(module: Any) -> bool:
+    found = {}
+    for name, module in list(sys.modules.items()):
         folders = getattr(getattr(module, "__spec__", None), "submodule_search_locations", None)
         place = str(getattr(module, "__file__", None) or next(iter(folders or ()), ""))
         installed = {"site-packages", "dist-packages"} & {*Path(place).parts}
-        return os.path.isabs(place) and not installed and not place.startswith(others)
-
-    known = list(sys.modules.items())
-    return {name: module for name, module in known if name != "__main__" and is_users(module)}
+        if os.path.isabs(place) and not installed and not place.startswith(others):
+            found[name] = module
+    found.pop("__main__", None)
+    return found

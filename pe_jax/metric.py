@@ -22,6 +22,7 @@ that a config names, which is its name then, eval.metrics=("path/to/file.py:prob
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
@@ -141,6 +142,21 @@ class TextMetric(Metric):
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
     [n].
     """
+
+    def windows(self, sizes: Sequence[int], E: int, scope: Scope) -> list[Place]:
+        """All that `places` gives. ValueError unless each `fits`, and there are at most as many as
+        tokens.
+        """
+        places = [*itertools.islice(self.places(sizes, E, scope), sum(sizes) + 1)]
+        wrong = [p for p in places if not (isinstance(p, Place) and p.fits(sizes, E))]
+        if wrong or not 0 < len(places) <= sum(sizes):
+            raise ValueError(
+                f"{self.name}: places must give Place(document, start, begin, end) with 0 <= begin "
+                "< end <= E and 0 <= start < size of the document - end, at most one for each "
+                f"token, got {wrong[0] if wrong else f'{len(places)} for {sum(sizes)} tokens'} at "
+                f"E = {E}"
+            )
+        return places
 
 
 class Predictions(NamedTuple):

@@ -26,7 +26,7 @@ FLOORS = (
     ("specs", "data", "tasks", "report"),
     ("attention",),
     ("model",),
-    ("training",),
+    ("testing", "training"),
     ("evaluation", "pretrained"),
     ("runs",),
     ("sweep", "atlas"),

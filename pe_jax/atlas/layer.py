@@ -16,8 +16,8 @@ from flax import nnx
 from pe_jax.encoding import Dims, Encoding, Params
 from pe_jax.model.lm import init_params, noisy
 from pe_jax.runs.config import members_of
-from pe_jax.specs import hooks
 from pe_jax.specs.parse import Spec, active, parse
+from pe_jax.testing import check_members
 
 if TYPE_CHECKING:
     from pe_jax.runs.trained import Trained
@@ -46,8 +46,8 @@ class Layer:
     def of(cls, text: str, dims: Dims = DIMS) -> Layer:
         """A spec before training. ValueError for a spec that no model can have."""
         spec = parse(text)
-        encodings, names = spec.encodings(dims), [member.name for member in spec]
-        hooks.check(encodings, names, np.dtype(np.float32))
+        encodings = spec.encodings(dims)
+        check_members(encodings, np.dtype(np.float32))
         index, members = _chosen(encodings)
         params = []
         for i in members:

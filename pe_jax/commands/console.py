@@ -139,11 +139,8 @@ def left_out(damages: Sequence[str]) -> int:
 
 
 def natures(run: Any) -> Iterator[str]:
-    """A line on each encoding of the user's own: the positions that it reads, and parameters that
-    get no gradient.
-    """
+    """A line on each encoding of the user's own: the positions that it reads."""
     from pe_jax.atlas.properties import kind
-    from pe_jax.model.probe import without_gradient
     from pe_jax.runs.config import members_of
     from pe_jax.specs.parse import parse
 
@@ -151,12 +148,6 @@ def natures(run: Any) -> Iterator[str]:
     words = {"both": "absolute and relative", "order": "no", "moved": "and moves"}
     for i, member in enumerate(parse(spec).with_fields(fields)):
         if ":" in member.name:
-            dims = run.encodings[i].dims
-            facts = ["reads no later tokens"] * dims.causal  # else it was refused
             with contextlib.suppress(Exception):  # of the user's code, with models of other sizes
-                if dead := without_gradient(run.encodings[: i + 1]):
-                    facts += [f"gets no gradient for its {', '.join(dead)}"]
-                reads = kind(str(member), dims.head).reads
-                facts = [f"reads {words.get(reads, reads)} positions", *facts]
-            if facts:
-                yield f"{member.name} {', '.join(facts)}"
+                reads = kind(str(member), run.encodings[i].dims.head).reads
+                yield f"{member.name} reads {words.get(reads, reads)} positions"

@@ -12,7 +12,6 @@ and every length and encoding scores the same number of tokens.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import NoRoom, Place, Predictions, PromptMetric, Request, TextMetric
+from pe_jax.metric import NoRoom, Predictions, PromptMetric, Request, TextMetric
 
 CURVE_BINS = 64
 
@@ -155,19 +154,12 @@ def windows(
         )
     sizes = [len(d) for d in long]
     try:
-        places = list(itertools.islice(scorer.places(sizes, length, scope), sum(sizes) + 1))
+        places = scorer.windows(sizes, length, scope)
     except NoRoom as error:
         raise ValueError(
             f"the {config.split} split has {error} of eval.targets={config.targets}: lower "
             "eval.targets or give more text"
         ) from error
-    wrong = [p for p in places if not (isinstance(p, Place) and p.fits(sizes, length))]
-    if wrong or not 0 < len(places) <= sum(sizes):
-        raise ValueError(
-            f"{metric}: places must give Place(document, start, begin, end) with 0 <= begin < end "
-            "<= E and 0 <= start < size of the document - end, at most one for each token, got "
-            f"{wrong[0] if wrong else f'{len(places)} for {sum(sizes)} tokens'} at E = {length}"
-        )
     tokens = np.zeros((len(places), length + 1), np.int32)
     for row, place in zip(tokens, places, strict=True):
         piece = long[place.document][place.start : place.start + length + 1]

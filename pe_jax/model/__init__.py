@@ -5,6 +5,5 @@ cache       what a model keeps of earlier tokens, and the key/value cache
 memory      the segment memory, which keeps the inputs of layers instead
 lm          the model and its layers: `logits, cache = model(tokens, cache)`
 logits      losses, computed for some tokens at a time where logits are large
-probe       whether a user's own encoding is finite and causal
 generate    decoding, token by token; a model with its tokens
 """

@@ -21,6 +21,7 @@ from pe_jax.runs.groups import SeedGroup
 from pe_jax.runs.progress import Display
 from pe_jax.runs.run import Run, Text
 from pe_jax.storage import jsonl, locks, records
+from pe_jax.testing import check_model
 from pe_jax.training.session import Session, stopping
 
 LOG = logging.getLogger("pe_jax")
@@ -74,6 +75,7 @@ def _carry_out(
 ) -> Result | None:
     # Without `asked` nothing is scored, and there is no result.
     text = run.load()  # which is refused before anything is written
+    _check_encodings(run, text)
     programs = folder.groups(run.run.seeds) if run.train.steps else ()
     devices = groups.devices(run.run.mesh, programs, run.train.batch)
     validate = None
@@ -185,6 +187,13 @@ def _scored(
 # A finished run that is asked for other scores
 
 
+def _check_encodings(run: Run, text: Text) -> None:
+    # Refused for a fault of a user's own encoding, in the model of the run and on its text.
+    documents = (document for split in text.trained.splits.values() for document in split)
+    lengths = sorted({run.train.length, run.eval.lengths[-1]})
+    check_model(run.lm, run.encodings, run.eval.swaps, run.task, documents, lengths)
+
+
 def evaluate_again(
     path: Path,
     changes: Mapping[str, Any],
@@ -219,6 +228,7 @@ def evaluate_again(
             f"{path} was trained on other text ({run.data.source} has changed since): name the "
             "text that is to be scored by eval.source"
         )
+    _check_encodings(run, text)
     with Display(verbose) as display, locks.locked(path, wait=True), stopping() as stop:
         if run.task.reads_text and (moved := scores.moved_targets(before.eval, run.eval)):
             LOG.info(moved)

@@ -14,8 +14,9 @@ from test_tasks import samples
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.task import Sample, Task
-from pe_jax.tasks import oracle
 from pe_jax.tasks.markov import Markov
+from pe_jax.testing import check_task
+from pe_jax.testing.tasks import drawn
 
 METRICS = ("bits", "last_bits", "above_bayes")
 
@@ -58,7 +59,7 @@ def simulated(n, last, chains, seed=0, k=8):
 def of_task(n, last, count):
     """(mean, standard error over samples) of the same by the task."""
     task, bits = Markov(), []
-    batch = oracle.drawn(task, np.int32(n), n, count)
+    batch = drawn(task, np.int32(n), n, count)
     for tokens, targets in zip(np.asarray(batch.tokens), np.asarray(batch.targets), strict=True):
         best = task.bayes(tokens)[np.arange(n), targets]
         bits.append(-np.log2(best[-last:]).mean())
@@ -143,7 +144,7 @@ class Copies(Task):
 
 def test_a_rare_target_among_few_is_no_error():
     """One of ten at length 28 is rare there."""
-    oracle.check(Copies(), (1, 28), 10)
+    check_task(Copies(), (1, 28), 10)
 
 
 @pytest.mark.parametrize(
@@ -153,4 +154,4 @@ def test_a_rare_target_among_few_is_no_error():
 )
 def test_a_wrong_prediction_is_refused(task, said):
     with pytest.raises(ValueError, match=said):
-        oracle.check(task, (100,), 20)
+        check_task(task, (100,), 20)

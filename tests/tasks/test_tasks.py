@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from pe_jax.task import Task
-from pe_jax.tasks import TASKS, oracle
+from pe_jax.tasks import TASKS
 from pe_jax.tasks.copy import Copy
-from pe_jax.tasks.oracle import drawn
 from pe_jax.tasks.written import Written
+from pe_jax.testing import check_task
+from pe_jax.testing.tasks import drawn
 
 DRAWN = {name: cls for name, cls in TASKS.items() if not cls.reads_text}
 FORMS = [(name, True) for name in DRAWN]
@@ -42,7 +43,7 @@ def samples(task, n, count=50, longest=None, seed=0):
 @pytest.mark.parametrize(("name", "causal"), FORMS)
 def test_the_oracle_agrees_with_every_sample(name, causal):
     task = TASKS[name](causal)
-    oracle.check(task, tuple(lengths(task)), 50)
+    check_task(task, tuple(lengths(task)), 50)
 
 
 def kinds():
@@ -75,7 +76,7 @@ def test_samples_differ_and_depend_on_the_key_alone(name):
 
 @pytest.mark.parametrize("name", LONG)
 def test_long_samples(name):
-    oracle.check(TASKS[name](), (99, 100, 101, 400), 40)
+    check_task(TASKS[name](), (99, 100, 101, 400), 40)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,7 +112,7 @@ class Unscored(Copy):
 )
 def test_a_sample_that_breaks_the_contract_is_shown(task, said):
     with pytest.raises(ValueError, match=rf"^the sample \[.*\] of length 1.* {said}"):
-        oracle.check(task, (1, 2), 20)
+        check_task(task, (1, 2), 20)
 
 
 def solved(name, causal, input):

@@ -1,20 +1,19 @@
-"""The hooks of a user's own encodings, traced before a run begins. What raises, or gives something
-else than the contract says, is told with the encoding, the hook, the shapes and the line.
+"""The hooks of an encoding, traced: nothing is computed but `init`.
 
-Inside attention a wrong shape would be an error that names none of these, or be broadcast into a
-wrong answer. Tracing computes nothing; `init` alone is called. The encodings of the table are
-traced by the tests alone.
+Inside attention a wrong shape would be an error that names no hook, or be broadcast into a wrong
+answer.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size, J any size.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import jax
@@ -23,74 +22,74 @@ import numpy as np
 from jax import ShapeDtypeStruct as Shape
 
 from pe_jax.encoding import RELATIVE, Encoding, overrides
-from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import first_line, last_line
 
-FACTS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    **dict.fromkeys(
-        ("limit", "highest_position", "trained_from", "constant_from"),
-        (lambda value: value is None or isinstance(value, int), "an integer or None"),
-    ),
-    "reach": (
-        lambda value: (
-            value is None
-            or isinstance(value, tuple | list)
-            and [type(part) for part in value] == [int, int]
-        ),
-        "two integers, (window, sinks), or None",
-    ),
-}
+CALLBACKS = ("pure_callback", "io_callback", "debug_callback")
+"""Primitives that call Python while a program runs. jax.debug.print is none of them: it shows
+numbers, and can neither read nor change any."""
 
 
 class Site(NamedTuple):
-    """What a hook gets, and what it must give."""
+    """The arguments of a hook, and the arrays that it must return."""
 
     hook: str
     arguments: tuple[Any, ...]
     axes: tuple[str, ...]
-    """The axes of each array that it gives, as in "H T S"."""
+    """Of each array, as in "H T S"."""
     kind: Any = jnp.floating
-    """What its dtype must be."""
+    """Of its dtype."""
     broadcast: bool = False
-    """Whether what broadcasts to these axes will do."""
+    """Whether an array that broadcasts to these axes is right, too."""
 
 
-def check(encodings: Sequence[Encoding], names: Sequence[str], dtype: Any) -> None:
-    """ValueError for the first wrong hook of the members of a spec that are of a user's own class.
-    `names` are what to call the members; `dtype` is that of activations.
-    """
-    pos: Any = jnp.int32
-    for encoding, name in zip(encodings, names, strict=True):
-        if type(encoding) not in ENCODINGS.values():
-            check_hooks(encoding, name, pos, dtype)
-        if overrides(encoding, "positions"):
-            pos = _Hooks(encoding, name, 2, 2, pos, dtype).positions().dtype
+def check_hooks(encoding: Encoding, pos: Any = jnp.int32, dtype: Any = jnp.float32) -> None:
+    """Traces every hook that an encoding overrides, at two lengths, so that no shape is right by
+    chance.
 
+    Args:
+        encoding: for a model of `encoding.dims`.
+        pos: the dtype of the positions that it gets.
+        dtype: that of activations.
 
-def check_hooks(
-    encoding: Encoding, name: str, pos: Any = jnp.int32, dtype: Any = jnp.float32
-) -> None:
-    """ValueError for the first wrong hook of an encoding; `pos` is the dtype of the positions that
-    it gets. Hooks are traced at two lengths, so that no shape is right by chance.
+    Raises:
+        ValueError: a hook raises, returns another shape or dtype than the contract says, or calls
+            Python while the program runs. The message has the line of the file.
     """
     most = encoding.dims.train_len
     for keys, queries in ((most, most), (max(1, most - 1), max(1, most // 2))):
-        _Hooks(encoding, name, keys, queries, pos, dtype).check()
+        Traced(encoding, keys, queries, pos, dtype).check()
+
+
+def refuse_callbacks(jaxpr: Any, name: str) -> None:
+    """ValueError if the program of a hook calls Python, inside nested programs too."""
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in CALLBACKS:
+            raise ValueError(
+                f"{name} calls Python while the program runs ({eqn.primitive.name}), which may "
+                "read anything and differ from run to run: compute it with jax.numpy"
+            )
+        for inner in jax.tree.leaves([*eqn.params.values()], is_leaf=_is_jaxpr):
+            if _is_jaxpr(inner):
+                refuse_callbacks(inner, name)
+
+
+def _is_jaxpr(value: Any) -> bool:
+    return hasattr(value, "eqns")
 
 
 @dataclasses.dataclass
-class _Hooks:
+class Traced:
     """The hooks of an encoding for S keys, the last T of which are queries."""
 
     encoding: Encoding
-    name: str
     S: int
     T: int
     pos: Any
     dtype: Any
 
     def __post_init__(self):
-        at = self._called("at", lambda: self.encoding.at(self.S))
+        with self._calling("at"):
+            at = self.encoding.at(self.S)
         if not isinstance(at, Encoding):
             raise self._wrong("at", repr(at), "an encoding")
         self.encoding, dims = at, at.dims
@@ -98,33 +97,42 @@ class _Hooks:
         self.sizes |= {"H": dims.heads, "K": dims.head, "D": dims.model}
 
     def check(self) -> None:
-        for hook, (right, words) in FACTS.items():
-            value = self._called(hook, getattr(self.encoding, hook))
-            if not right(value):
-                raise self._wrong(hook, repr(value), words)
-        drawn = self._called("init", lambda: self.encoding.init(jax.random.key(0)))
+        self._check_facts()
+        with self._calling("init"):
+            drawn = self.encoding.init(jax.random.key(0))
         entries = drawn.values() if isinstance(drawn, dict) else (None,)
         if any(getattr(a, "dtype", None) != jnp.float32 for a in entries):
             raise self._wrong("init", _described(drawn), "a dictionary of float32 arrays")
         if isinstance(fixed := self.encoding.fixed, str):
-            raise ValueError(f"{self.name}: fixed must be a tuple of names, as in ({fixed!r},)")
+            raise ValueError(f"{self._name}: fixed must be a tuple of names, as in ({fixed!r},)")
         if unknown := sorted({*fixed} - drawn.keys()):
             wanted = f"{', '.join(unknown)}, which `fixed` names"
             raise self._wrong("init", ", ".join(drawn) or "no entries", wanted)
         params = jax.tree.map(lambda a: Shape(a.shape, a.dtype), drawn)
         self.positions()
-        coords = self._coords(params)
-        for site in self._sites(params, coords):
+        for site in self._sites(params, self._coords(params)):
             if overrides(self.encoding, site.hook):
                 self._check(site, self._traced(site.hook, *site.arguments))
 
     def positions(self) -> Any:
-        """The shape and dtype of what `positions` gives."""
+        """The shape and dtype of the positions."""
         for train in (True, False):
             arguments = self._of("L", jnp.int32), self._of("L", self.pos), jax.random.key(0)
             moved = self._traced("positions", *arguments, train=train)
             self._check(Site("positions", (), ("L",), jnp.number), moved)
         return moved
+
+    def _check_facts(self) -> None:
+        for hook in ("limit", "highest_position", "trained_from", "constant_from"):
+            with self._calling(hook):
+                value = getattr(self.encoding, hook)()
+            if not (value is None or isinstance(value, int)):
+                raise self._wrong(hook, repr(value), "an integer or None")
+        with self._calling("reach"):
+            reach = self.encoding.reach()
+        pair = isinstance(reach, tuple | list) and [type(part) for part in reach] == [int, int]
+        if not (reach is None or pair):
+            raise self._wrong("reach", repr(reach), "two integers, (window, sinks), or None")
 
     def _coords(self, params: Any) -> Any:
         """The shapes of what `locate` gives for the keys."""
@@ -136,9 +144,8 @@ class _Hooks:
             coords = self._traced("locate", params, x, pos, before)
             leaves = jax.tree.leaves(coords)
             if not leaves or any(leaf.shape[:1] != (self.S,) for leaf in leaves):
-                raise self._wrong(
-                    "locate", _described(coords), f"arrays [L, ...] = [{self.S}, ...]"
-                )
+                wanted = f"arrays [L, ...] = [{self.S}, ...]"
+                raise self._wrong("locate", _described(coords), wanted)
             before = jax.tree.map(lambda a: Shape(a.shape[1:], a.dtype), coords)
         return coords
 
@@ -167,14 +174,18 @@ class _Hooks:
     def _traced(self, hook: str, *arguments: Any, **options: Any) -> Any:
         """The shapes and dtypes of what the hook gives."""
         function = functools.partial(getattr(self.encoding, hook), **options)
-        return self._called(hook, lambda: jax.eval_shape(function, *arguments))
+        with self._calling(hook):
+            jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*arguments)
+        refuse_callbacks(jaxpr, f"{self._name}: {hook}")
+        return shapes
 
-    def _called(self, hook: str, call: Callable[[], Any]) -> Any:
+    @contextlib.contextmanager
+    def _calling(self, hook: str) -> Iterator[None]:
         try:
-            return call()
+            yield
         except Exception as error:  # the code is the user's
             raise ValueError(
-                f"{self.name}: {hook} raised {type(error).__name__}: {first_line(error)} "
+                f"{self._name}: {hook} raised {type(error).__name__}: {first_line(error)} "
                 f"({place(self.encoding, hook, error)})"
             ) from error
 
@@ -202,10 +213,13 @@ class _Hooks:
                 site.hook, _described(found), f"{kind} {' and '.join(words)}{broadcast}"
             )
 
+    @property
+    def _name(self) -> str:
+        return type(self.encoding).__name__
+
     def _wrong(self, hook: str, found: str, wanted: str) -> ValueError:
-        return ValueError(
-            f"{self.name}: {hook} must give {wanted}, got {found} ({place(self.encoding, hook)})"
-        )
+        where = place(self.encoding, hook)
+        return ValueError(f"{self._name}: {hook} must give {wanted}, got {found} ({where})")
 
 
 def place(encoding: Encoding, hook: str, error: Exception | None = None) -> str:
@@ -229,14 +243,7 @@ def _broadcasts(shape: tuple[int, ...], wanted: tuple[int, ...]) -> bool:
 
 def _described(found: Any) -> str:
     """Arrays by dtype and shape, as in float32[3, 64]."""
-
-    def text(a: Any) -> Any:
-        return _Text(f"{a.dtype}{list(a.shape)}") if hasattr(a, "dtype") else a
-
-    return str(jax.tree.map(text, found))
-
-
-class _Text(str):
-    """Text that stands in a tree without quotes."""
-
-    __repr__ = str.__str__
+    arrays = jax.tree.map(
+        lambda a: f"{a.dtype}{list(a.shape)}" if hasattr(a, "dtype") else a, found
+    )
+    return str(arrays).replace("'", "")

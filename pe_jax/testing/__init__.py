@@ -1,0 +1,80 @@
+"""Checks of encodings, tasks and metrics of your own, for your own tests.
+
+    from pe_jax import Dims
+    from pe_jax.testing import check
+
+    def test_mine():
+        check(Mine(Dims(model=32, heads=2, head=16, layers=2, train_len=64)), lengths=(64, 256))
+
+A run checks the classes and metrics in users' files in the same way before it trains: hooks, tasks
+and metrics when its config is read, and encodings in the model that it trains, on its own text at
+the training length and at the longest evaluated one, once the text is read (`check_model`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pe_jax.contract import calling
+from pe_jax.encoding import Encoding
+from pe_jax.fields import check_value
+from pe_jax.metric import Predictions, SampleMetric, Scope, TextMetric
+from pe_jax.task import Task
+from pe_jax.testing.encodings import check_encoding, check_members, check_model
+from pe_jax.testing.tasks import check_task
+
+__all__ = ["check", "check_members", "check_metric", "check_model", "check_task"]
+
+
+def check(
+    checked: Encoding | Task | TextMetric | SampleMetric, lengths: Sequence[int] = ()
+) -> None:
+    """Holds an encoding, a task or a metric against its contract.
+
+    An encoding: each hook that it overrides returns arrays of the contract's shapes and dtypes, and
+    calls no Python while the program runs; numbers in a model are finite; where `dims.causal`, they
+    depend on no later tokens; they are the same by blocks of keys, and where `dims.causal` for a
+    shorter text and for a single token with the others in a cache.
+
+    A task that draws its samples: each sample is what `oracle` says, or targets are drawn from
+    `bayes`; ids, labels and padding are as the contract says; `guess`, `depths` and `distances`
+    have an entry for each token.
+
+    A metric: its windows lie within the documents, and its value is a finite number.
+
+    Args:
+        checked: an instance.
+        lengths: of an encoding, of how many tokens the texts are, (dims.train_len,) by default; of
+            a task the n of the samples, its ten shortest by default; of a metric the evaluation
+            lengths, (32, 64, 128) by default.
+
+    Raises:
+        ValueError: in one line the first fault; of a hook with the line of its file.
+    """
+    if isinstance(checked, Encoding):
+        check_encoding(checked, lengths)
+    elif isinstance(checked, Task):
+        check_task(checked, tuple(lengths))
+    else:
+        check_metric(checked, lengths)
+
+
+def check_metric(metric: TextMetric | SampleMetric, lengths: Sequence[int] = ()) -> None:
+    """`check` of a metric."""
+    nats = np.array([[0.5], [2.0]])  # of two targets, or of two samples
+    scored: Any = (nats[:, 0], np.array([1, 3]))
+    if isinstance(metric, SampleMetric):
+        scored = (Predictions(np.ones((2, 1), bool), nats < 1, nats, nats, nats, nats),)
+    with calling(f"{metric.name}.value", metric.name):
+        value: Any = metric.value(*scored)
+    value = value.item() if hasattr(value, "item") else value
+    check_value(value, float, f"the value of {metric.name}")
+    if isinstance(metric, TextMetric):
+        every = sorted(lengths) or (32, 64, 128)
+        longest = every[-1]
+        for E in every:
+            scope = Scope(longest, 4 * longest, every[0] // 2)
+            metric.windows((5 * longest, 9 * longest), E, scope)

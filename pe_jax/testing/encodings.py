@@ -1,0 +1,253 @@
+"""Encodings in a model: finite numbers, no later tokens, and the same numbers for a text and for
+its parts.
+
+What is compared are the rows [L, D] that leave the last layer: the logits of a token are a function
+of its row alone. So the models have an MLP of one unit, no output matrix of their own, and
+activations in float32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jaxtyping import Int
+
+from pe_jax.encoding import Dims, Encoding, overrides, sites
+from pe_jax.encodings import ENCODINGS
+from pe_jax.errors import Refused, first_line
+from pe_jax.model.cache import Cache, Past
+from pe_jax.model.config import LmConfig
+from pe_jax.model.generate import positions
+from pe_jax.model.lm import LM
+from pe_jax.specs.swap import swap
+from pe_jax.task import Task
+from pe_jax.testing.hooks import Traced, check_hooks, place
+from pe_jax.testing.tasks import drawn
+
+CUTS = 8
+"""Consecutive tokens from which on a text is replaced: a hook may read ahead from few tokens."""
+PART = 130
+"""Tokens of the text that is compared with its parts: more than two blocks of attention."""
+NEAR, CLOSE = 1e-4, 1e-3
+"""What rounding changes, as of an FFT over all tokens, and where sums have another order."""
+LATER = (
+    "reads later tokens, which a causal model is to predict: what it gives for a token may depend "
+    "on that token and those before it alone"
+)
+ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no model learns"
+BLOCKS = (
+    "gives other numbers for a block of the keys: if it needs all keys of a query, set "
+    "whole_rows = True in its class"
+)
+PARTS = (
+    "gives other numbers for a shorter text or a single query: hooks get positions, never lengths, "
+    "which `at` is for, and `locate` goes on from `before`"
+)
+
+
+def check_encoding(encoding: Encoding, lengths: Sequence[int] = ()) -> None:
+    """The checks of `testing.check` of an encoding, on random letters and digits."""
+    check_hooks(encoding)
+    dims, signs = encoding.dims, np.frombuffer(b"abcdefgh 0123456789.", np.uint8)
+    config = model_of(dims, dims.layers)
+    for length in lengths or (dims.train_len,):
+        texts = np.random.default_rng(length).choice(signs, (2, length)).astype(np.int32)
+        check_reads(config, (encoding,), texts % dims.vocab)
+        check_parts((encoding,), texts[0] % dims.vocab)
+
+
+def check_members(encodings: Sequence[Encoding], dtype: Any) -> None:
+    """`check_hooks` of the members of a spec that are of a user's own class. `dtype` is that of
+    activations.
+    """
+    pos: Any = jnp.int32
+    for encoding in encodings:
+        if is_users(encoding):
+            check_hooks(encoding, pos, dtype)
+        if overrides(encoding, "positions"):
+            pos = Traced(encoding, 2, 2, pos, dtype).positions().dtype
+
+
+def check_model(
+    config: LmConfig,
+    encodings: tuple[Encoding, ...],
+    swaps: Sequence[str],
+    task: Task,
+    documents: Iterable[np.ndarray],
+    lengths: Sequence[int],
+) -> None:
+    """Checks the model of a run, as trained and with each swap, where a user's class is among its
+    encodings: on the first tokens of the text, or on samples of the task, at each length.
+
+    Raises:
+        Refused: numbers are not finite, depend on later tokens, or on how a text is cut.
+    """
+    made = [encodings, *(swap(encodings, spec) for spec in swaps)]
+    if not any(map(is_users, {e for members in made for e in members})):
+        return
+    first = itertools.islice(itertools.chain.from_iterable(documents), max(lengths))
+    stream = np.fromiter(first, np.int32)
+    for n in lengths:
+        if task.reads_text:
+            text = np.resize(stream, n)
+            texts = np.stack([text, np.roll(text, n // 2 + 1)])
+        else:
+            texts = np.asarray(drawn(task, np.int32(n), n, 2).tokens)
+        for members in made:
+            if any(map(is_users, members)):
+                try:
+                    check_reads(config, members, texts)
+                    check_parts(members, texts[0])
+                except ValueError as error:
+                    raise Refused(str(error)) from error
+
+
+def is_users(encoding: Encoding) -> bool:
+    """Whether it is of a user's own class."""
+    return type(encoding) not in ENCODINGS.values()
+
+
+def check_reads(
+    config: LmConfig, encodings: Sequence[Encoding], texts: Int[np.ndarray, "2 L"]
+) -> None:
+    """ValueError unless the rows of a text are finite, and in a causal model stay as they are where
+    the tokens after them are replaced by those of a second text. Parameters of encodings have noise
+    added, since some are drawn so that they have no effect.
+    """
+    (text, other), length = texts, texts.shape[1]
+    made = tuple(e.at(length) for e in encodings)
+    if any((limit := e.limit()) is not None and limit < length for e in made):
+        return  # nothing is scored there either
+    changes = {"mlp": 1, "tie_embeddings": True, "embed_std": 1.0, "dtype": "float32", "memory": 0}
+    config = dataclasses.replace(config, dropout=0.0, **changes)
+    with _running(encodings):
+        graphdef, initial = _model(config, encodings)
+        for params in (_noisy(initial, encodings), initial):
+            rows = functools.partial(_rows, params, graphdef=graphdef, encodings=made)
+            whole = np.asarray(rows(text))
+            if np.isfinite(whole).all():
+                break
+        else:
+            raise _Fault(ENDLESS)
+        for cut in range(length // 2, min(length // 2 + CUTS, length)) if config.causal else ():
+            replaced = rows(np.where(np.arange(length) < cut, text, other))
+            if not np.allclose(replaced[:cut], whole[:cut], NEAR, NEAR):
+                raise _Fault(LATER)
+
+
+def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> None:
+    """ValueError unless one layer gives the same rows by blocks of keys, and in a causal model for
+    a shorter text and from a cache, the last token alone.
+    """
+    text = text[:PART]
+    if len(text) < 2:
+        return
+    with _running(encodings):
+        flat = [e.dims._replace(layers=1) for e in encodings]
+        encodings = [
+            dataclasses.replace(e, dims=dims, layers=":").at(len(text))
+            for e, dims in zip(encodings, flat, strict=True)
+        ]
+        config = model_of(flat[0], 1)
+        graphdefs, params = [], {}
+        for form in ("blockwise", "dense"):
+            graphdef, params = _model(dataclasses.replace(config, attention=form), encodings)
+            graphdefs.append(graphdef)
+        whole, blocks, pieces = _forms(
+            _noisy(params, encodings), text, graphdefs=tuple(graphdefs), encodings=tuple(encodings)
+        )
+        for part, words in ((blocks, BLOCKS), (pieces, PARTS)):
+            if not np.allclose(part, whole[:, : part.shape[1]], CLOSE, CLOSE, equal_nan=True):
+                raise _Fault(words)
+
+
+class _Fault(Exception):
+    """What the encodings of a model do wrong."""
+
+
+@contextlib.contextmanager
+def _running(encodings: Sequence[Encoding]) -> Iterator[None]:
+    """Makes a fault, or an error of a user's hook, a ValueError that names the hooks and a line."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise  # else nothing can be scored at this length
+    except Exception as error:
+        users = [e for e in encodings if is_users(e)] or encodings
+        hooks = [(e, hook) for e in users for hook in sites(e) if hook not in ("at", "limit")]
+        hooks = hooks or [(users[0], "at")]
+        names = " or ".join(f"{type(e).__name__}.{hook}" for e, hook in hooks)
+        if not isinstance(error, _Fault):
+            names = f"{names} raised {type(error).__name__}:"
+        where = place(*hooks[0], error)
+        raise ValueError(f"{names} {first_line(error)} ({where})") from error
+
+
+def model_of(dims: Dims, layers: int) -> LmConfig:
+    """A model of these sizes."""
+    return LmConfig(
+        vocab=dims.vocab,
+        layers=layers,
+        model=dims.model,
+        heads=dims.heads,
+        head=dims.head,
+        mlp=1,
+        causal=dims.causal,
+        tie_embeddings=True,
+    )
+
+
+def _model(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.GraphDef, Any]:
+    model = LM(config, encodings, rngs=nnx.Rngs(params=0, encodings=1))
+    graphdef, params = nnx.split(model, nnx.Param)
+    return graphdef, nnx.to_pure_dict(params)
+
+
+def _noisy(params: Any, encodings: Sequence[Encoding]) -> Any:
+    """The parameters, with normal noise of a deviation of 0.3 on those that encodings learn."""
+    rng = np.random.default_rng(0)
+
+    def moved(path, a):
+        if path[0].key not in ("shared", "owned"):
+            return a
+        if path[-1].key in encodings[path[-2].key].fixed:
+            return a
+        return a + (0.3 * rng.normal(size=a.shape)).astype(np.float32)
+
+    return jax.tree.map_with_path(moved, params)
+
+
+@functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
+def _rows(params, tokens, *, graphdef, encodings):
+    """The rows of a text [L] in the full forward pass."""
+    model = nnx.merge(graphdef, params, copy=True)
+    key = jax.random.key(0)
+    return model(tokens[None], encodings=encodings, key=key, scan=True, rows=True)[0][0]
+
+
+@functools.partial(jax.jit, static_argnames=("graphdefs", "encodings"))
+def _forms(params, tokens, *, graphdefs, encodings):
+    """The rows of a text [L] by dense attention and by blocks; and in a causal model those of its
+    first half and of one token more, which is decoded from a cache.
+    """
+    blockwise, dense = (nnx.merge(graphdef, params, copy=True) for graphdef in graphdefs)
+    tokens, length, half = tokens[None], len(tokens), len(tokens) // 2
+    pos = positions(encodings, 1, length, length, jax.random.key(0))
+    call = {"encodings": encodings, "rows": True}
+    whole = dense(tokens, Past.none(1, pos), **call)[0]
+    blocks = blockwise(tokens, Past.none(1, pos), **call)[0]
+    if not dense.config.causal:
+        return whole, blocks, whole
+    first, cache = dense(tokens[:, :half], Cache.empty(1, pos), **call)
+    more, _ = dense(tokens[:, half : half + 1], cache.grown(length), **call)
+    return whole, blocks, jnp.concatenate([first, more], axis=1)
