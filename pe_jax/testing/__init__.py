@@ -23,7 +23,8 @@ from pe_jax.encoding import Encoding
 from pe_jax.fields import check_value
 from pe_jax.metric import Predictions, SampleMetric, Scope, TextMetric
 from pe_jax.task import Task
-from pe_jax.testing.encodings import check_encoding, check_members, check_model
+from pe_jax.testing.encodings import check_encoding, check_model
+from pe_jax.testing.hooks import check_members
 from pe_jax.testing.tasks import check_task
 
 __all__ = ["check", "check_members", "check_metric", "check_model", "check_task"]

@@ -21,8 +21,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Int
 
-from pe_jax.encoding import Dims, Encoding, overrides, sites
-from pe_jax.encodings import ENCODINGS
+from pe_jax.encoding import Dims, Encoding, sites
 from pe_jax.errors import Refused, first_line
 from pe_jax.model.cache import Cache, Past
 from pe_jax.model.config import LmConfig
@@ -30,7 +29,7 @@ from pe_jax.model.generate import positions
 from pe_jax.model.lm import LM
 from pe_jax.specs.swap import swap
 from pe_jax.task import Task
-from pe_jax.testing.hooks import Traced, check_hooks, place
+from pe_jax.testing.hooks import check_hooks, is_users, place
 from pe_jax.testing.tasks import drawn
 
 CUTS = 8
@@ -65,18 +64,6 @@ def check_encoding(encoding: Encoding, lengths: Sequence[int] = ()) -> None:
         check_parts((encoding,), texts[0] % dims.vocab)
 
 
-def check_members(encodings: Sequence[Encoding], dtype: Any) -> None:
-    """`check_hooks` of the members of a spec that are of a user's own class. `dtype` is that of
-    activations.
-    """
-    pos: Any = jnp.int32
-    for encoding in encodings:
-        if is_users(encoding):
-            check_hooks(encoding, pos, dtype)
-        if overrides(encoding, "positions"):
-            pos = Traced(encoding, 2, 2, pos, dtype).positions().dtype
-
-
 def check_model(
     config: LmConfig,
     encodings: tuple[Encoding, ...],
@@ -109,11 +96,6 @@ def check_model(
                     check_parts(members, texts[0])
                 except ValueError as error:
                     raise Refused(str(error)) from error
-
-
-def is_users(encoding: Encoding) -> bool:
-    """Whether it is of a user's own class."""
-    return type(encoding) not in ENCODINGS.values()
 
 
 def check_reads(

@@ -59,7 +59,7 @@ def test_each_encoding_whose_values_are_fixed_has_a_file():
         fixed |= set() if jax.eval_shape(e.init, jax.random.key(0)) else {name}
     with_files = {load(name)["spec"].partition("(")[0] for name in NAMES}
     missing = fixed - with_files - WITHOUT_VECTORS
-    assert not missing, f"add to ENTRIES of tests/reference/conformance_vectors.py: {missing}"
+    assert not missing, f"add to tests/reference/conformance.json: {missing}"
     assert with_files - fixed == {"t5", "kerple_log", "kerple_power", "ssmax"}
     assert set(NAMES) <= set(re.findall(r"\w+", PAGE.partition("## Conventions")[0]))
 
