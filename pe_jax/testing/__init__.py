@@ -21,7 +21,7 @@ import numpy as np
 from pe_jax.contract import calling
 from pe_jax.encoding import Encoding
 from pe_jax.fields import check_value
-from pe_jax.metric import Predictions, SampleMetric, Scope, TextMetric
+from pe_jax.metric import Metric, Predictions, SampleMetric, Scope, TextMetric
 from pe_jax.task import Task
 from pe_jax.testing.encodings import check_encoding, check_model
 from pe_jax.testing.hooks import check_members
@@ -30,9 +30,7 @@ from pe_jax.testing.tasks import check_task
 __all__ = ["check", "check_members", "check_metric", "check_model", "check_task"]
 
 
-def check(
-    checked: Encoding | Task | TextMetric | SampleMetric, lengths: Sequence[int] = ()
-) -> None:
+def check(checked: Encoding | Task | Metric, lengths: Sequence[int] = ()) -> None:
     """Holds an encoding, a task or a metric against its contract.
 
     An encoding: each hook that it overrides returns arrays of the contract's shapes and dtypes, and
@@ -63,8 +61,8 @@ def check(
         check_metric(checked, lengths)
 
 
-def check_metric(metric: TextMetric | SampleMetric, lengths: Sequence[int] = ()) -> None:
-    """`check` of a metric."""
+def check_metric(metric: Any, lengths: Sequence[int] = ()) -> None:
+    """`check` of a TextMetric or a SampleMetric."""
     nats = np.array([[0.5], [2.0]])  # of two targets, or of two samples
     scored: Any = (nats[:, 0], np.array([1, 3]))
     if isinstance(metric, SampleMetric):

@@ -21,7 +21,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Int
 
-from pe_jax.encoding import Dims, Encoding, sites
+from pe_jax.encoding import Dims, Encoding, overrides, sites
 from pe_jax.errors import Refused, first_line
 from pe_jax.model.cache import Cache, Past
 from pe_jax.model.config import LmConfig
@@ -32,8 +32,10 @@ from pe_jax.task import Task
 from pe_jax.testing.hooks import check_hooks, is_users, place
 from pe_jax.testing.tasks import drawn
 
-CUTS = 8
-"""Consecutive tokens from which on a text is replaced: a hook may read ahead from few tokens."""
+CUTS = (2, 8)
+"""At how many tokens in a row a text is cut, at least and at most: a hook may read ahead from few
+of them. In between, as many as read 2^14 tokens together.
+"""
 PART = 130
 """Tokens of the text that is compared with its parts: more than two blocks of attention."""
 NEAR, CLOSE = 1e-4, 1e-3
@@ -83,19 +85,22 @@ def check_model(
         return
     first = itertools.islice(itertools.chain.from_iterable(documents), max(lengths))
     stream = np.fromiter(first, np.int32)
-    for n in lengths:
+    for n in (n for n in lengths if task.has(n)):
         if task.reads_text:
             text = np.resize(stream, n)
             texts = np.stack([text, np.roll(text, n // 2 + 1)])
         else:
             texts = np.asarray(drawn(task, np.int32(n), n, 2).tokens)
         for members in made:
-            if any(map(is_users, members)):
-                try:
+            try:
+                if any(map(is_users, members)):
                     check_reads(config, members, texts)
-                    check_parts(members, texts[0])
-                except ValueError as error:
-                    raise Refused(str(error)) from error
+                for e in filter(is_users, members):  # with those whose positions it gets
+                    check_parts(
+                        [m for m in members if m is e or overrides(m, "positions")], texts[0]
+                    )
+            except ValueError as error:
+                raise Refused(str(error)) from error
 
 
 def check_reads(
@@ -120,7 +125,8 @@ def check_reads(
                 break
         else:
             raise _Fault(ENDLESS)
-        for cut in range(length // 2, min(length // 2 + CUTS, length)) if config.causal else ():
+        middle, cuts = length // 2, min(max(CUTS[0], 2**14 // length), CUTS[1])
+        for cut in range(middle, min(middle + cuts, length)) if config.causal else ():
             replaced = rows(np.where(np.arange(length) < cut, text, other))
             if not np.allclose(replaced[:cut], whole[:cut], NEAR, NEAR):
                 raise _Fault(LATER)
