@@ -209,44 +209,6 @@ def test_parameters_are_finite_and_the_same_each_time(name):
     assert e.reach() is None or (e.reach()[0] > 0 and e.reach()[1] >= 0)
 
 
-@every_encoding
-def test_hooks_return_what_the_contract_says(name):
-    e = serving(name, LENGTH)
-    pe, case = in_place(e, example(LENGTH, e.dims))
-    jax.eval_shape(functools.partial(assert_contract, e, pe, case))  # traced, and not computed
-
-
-def assert_contract(e, pe, case):
-    """The shapes and dtypes of all hooks."""
-    H, K = e.dims.heads, e.dims.head
-    params, used = pe.params[0], sites(e)
-    x, pos = jnp.asarray(case.x), jnp.asarray(case.pos)
-    coords = pe.locate(x, pos)[0]
-    q_pos, k_pos = (jax.tree.map(lambda a, n=n: a[-n:], coords) for n in (5, 9))
-    for dtype in (jnp.float32, jnp.bfloat16):
-        q, k = jnp.asarray(case.q[-5:], dtype), jnp.asarray(case.k[-9:], dtype)
-        turned = e.qk(params, q, k, q_pos, k_pos)
-        assert turned[0].shape[-1] == turned[1].shape[-1]
-        for got, given in zip(turned, (q, k), strict=True):
-            assert (got.shape[:2], got.dtype) == (given.shape[:2], dtype)
-        got = e.embed(params, x.astype(dtype), jnp.asarray(case.tokens), pos)
-        assert (got.shape, got.dtype) == (x.shape, dtype)
-        s = jnp.zeros((H, 5, 9))
-        got = e.logits(params, s, q, k, q_pos, k_pos)
-        assert (got.shape, got.dtype) == (s.shape, jnp.float32)
-    for n in (jnp.arange(7), jnp.arange(7) + 0.5):
-        for hook in {*RELATIVE} & {*used}:
-            got = getattr(e, hook)(params, n)
-            shape = (H, 7) if hook in ("relative_bias", "relative_gate") else (H, 7, K)
-            assert (got.shape, got.dtype) == (shape, jnp.float32), hook
-    for hook in {"bias", "gate"} & set(used):
-        got = getattr(e, hook)(params, q_pos, k_pos)
-        assert (got.shape, got.dtype) == ((H, 5, 9), jnp.float32), hook
-    if "scale" in used:
-        assert e.scale(params, q_pos).shape == (5, H)
-    assert e.normalize(params, s).shape == s.shape
-
-
 @pytest.mark.parametrize("name", sampled(ENCODINGS, lambda name: make(name, DIMS)))
 def test_the_order_of_earlier_tokens_matters_where_a_site_can_tell_it(name):
     e = serving(name, LENGTH)
