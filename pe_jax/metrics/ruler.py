@@ -196,7 +196,6 @@ def _words(request: Request, start: float) -> list[str]:
 
 
 def _names(rng: np.random.Generator, size: int) -> list[str]:
-    """Names of so many capitals, for all variables of a chain."""
     names = dict[str, None]()
     while len(names) <= HOPS:
         names["".join(rng.choice([*string.ascii_uppercase], size))] = None
@@ -228,7 +227,6 @@ def _answered(
 
 
 def _behind(before: str, main: PromptText) -> PromptText:
-    """The text with another before it."""
     by = len(before)
     answers = tuple((start + by, end + by, depth) for start, end, depth in main.answers)
     needles = tuple((start + by, end + by) for start, end in main.needles)
@@ -261,7 +259,6 @@ def _longest(
 
 
 def _prompt(request: Request, written: PromptText) -> Prompt:
-    """The prompt in tokens."""
     text = written.text
     tokens = request.encode(text.encode()).astype(np.int32)
     ends = np.cumsum(request.tokenizer.sizes[tokens])

@@ -111,5 +111,4 @@ def _without_window(members: Sequence[Encoding]) -> str | None:
 
 @functools.cache
 def _shapes(encoding: Encoding) -> dict[str, jax.ShapeDtypeStruct]:
-    """The shapes and dtypes of its parameters by name."""
     return jax.eval_shape(lambda: encoding.init(jax.random.key(0)))

@@ -89,7 +89,6 @@ class Counting(Task):
         return jnp.minimum(place, n - 6)
 
     def _operations(self):
-        """The tokens of each operation, and how many they are."""
         variables = range(FIRST_VARIABLE, FIRST_VARIABLE + self.variables)
         sets = [[variable, EQUALS, 0, SEMICOLON] for variable in variables]
         increments = [[variable, INCREMENT, 0, 0] for variable in variables]

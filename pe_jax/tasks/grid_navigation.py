@@ -84,7 +84,6 @@ class GridNavigation(Retrieval):
         return Sample(tokens, jnp.repeat(content[first], 2), scored)
 
     def _walk(self, key, n, longest):
-        """The move of each step."""
         for_directions, for_runs = jax.random.split(key)
         step = jnp.arange(longest)
         runs = jax.random.randint(for_runs, (longest,), 1, self.longest_run + 1)

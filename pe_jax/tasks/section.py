@@ -50,7 +50,6 @@ def described(section: Mapping[str, Any]) -> str:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    """The fields that a user may set, with their defaults."""
     fields = dataclasses.fields(_find(name))
     return {f.name: f.default for f in fields if f.init and f.name != "causal"}
 
