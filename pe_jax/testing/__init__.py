@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.contract import calling
 from pe_jax.encoding import Encoding
 from pe_jax.fields import check_value
 from pe_jax.metric import Metric, Predictions, SampleMetric, Scope, TextMetric
@@ -58,22 +57,21 @@ def check(checked: Encoding | Task | Metric, lengths: Sequence[int] = ()) -> Non
     elif isinstance(checked, Task):
         check_task(checked, tuple(lengths))
     else:
-        check_metric(checked, lengths)
+        check_metric(checked, lengths or (32, 64, 128))
 
 
 def check_metric(metric: Any, lengths: Sequence[int] = ()) -> None:
-    """`check` of a TextMetric or a SampleMetric."""
+    """ValueError if the value of a TextMetric or a SampleMetric is no finite number, or a window of
+    text at one of the evaluation lengths lies outside its document.
+    """
     nats = np.array([[0.5], [2.0]])  # of two targets, or of two samples
     scored: Any = (nats[:, 0], np.array([1, 3]))
     if isinstance(metric, SampleMetric):
         scored = (Predictions(np.ones((2, 1), bool), nats < 1, nats, nats, nats, nats),)
-    with calling(f"{metric.name}.value", metric.name):
-        value: Any = metric.value(*scored)
+    value: Any = metric.value(*scored)
     value = value.item() if hasattr(value, "item") else value
     check_value(value, float, f"the value of {metric.name}")
-    if isinstance(metric, TextMetric):
-        every = sorted(lengths) or (32, 64, 128)
-        longest = every[-1]
-        for E in every:
-            scope = Scope(longest, 4 * longest, every[0] // 2)
-            metric.windows((5 * longest, 9 * longest), E, scope)
+    for E in lengths if isinstance(metric, TextMetric) else ():
+        longest, last = max(lengths), max(1, min(lengths) // 2)
+        sizes = (5 * longest + metric.beyond, 9 * longest + metric.beyond)
+        metric.windows(sizes, E, Scope(longest, 4 * longest, last))

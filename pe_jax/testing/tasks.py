@@ -24,9 +24,9 @@ def drawn(task: Task, n, longest: int, count: int, seed=0) -> Sample:
 
 
 @functools.cache  # a sweep has the same task in many runs
-def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 10) -> None:
-    """The checks of `testing.check` of a task that draws its samples, on `count` of each length;
-    (): of its ten shortest.
+def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 0) -> None:
+    """The checks of `testing.check` of a task that draws its samples, on `count` of each length,
+    or on a hundred in all; lengths (): its ten shortest.
 
     A sample is what the oracle says, has a scored token, ids below `vocab`, targets among the
     labels, and scores no padding. Drawn targets are held against the rows p of `Task.bayes`,
@@ -36,12 +36,11 @@ def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 10) -> No
     add so much. `guess`, `depths` and `distances` have an entry for each token.
     """
     every = sorted(lengths) or [n for n in range(1, 100) if task.has(n)][:10]
-    longest = every[-1]
-    with calling(f"sample of length {longest}"):
-        jaxpr = jax.make_jaxpr(task.sample, static_argnums=2)(jax.random.key(0), longest, longest)
-    refuse_callbacks(jaxpr, "sample")
+    longest, count = every[-1], count or -(-100 // len(every))
     for n in (every[0], longest):
         _check_lists(task, n)
+    jaxpr = jax.make_jaxpr(task.sample, static_argnums=2)(jax.random.key(0), longest, longest)
+    refuse_callbacks(jaxpr, "sample")
     kind = type(task)
     if kind.oracle is Task.oracle and kind.bayes is Task.bayes:
         return
