@@ -71,7 +71,8 @@ def check_metric(metric: Any, lengths: Sequence[int] = ()) -> None:
     value: Any = metric.value(*scored)
     value = value.item() if hasattr(value, "item") else value
     check_value(value, float, f"the value of {metric.name}")
-    for E in lengths if isinstance(metric, TextMetric) else ():
-        longest, last = max(lengths), max(1, min(lengths) // 2)
+    if isinstance(metric, TextMetric) and lengths:
+        longest = max(lengths)
         sizes = (5 * longest + metric.beyond, 9 * longest + metric.beyond)
-        metric.windows(sizes, E, Scope(longest, 4 * longest, last))
+        for E in lengths:
+            metric.windows(sizes, E, Scope(longest, 4 * longest, max(1, min(lengths) // 2)))

@@ -371,5 +371,6 @@ def test_a_model_that_reads_later_tokens_of_the_text_is_refused(tmp_path):
         (f"{tmp_path}/mine.py:Reads", {}, "set per_sequence = True in its class"),
     ):
         done = lab.run(tmp_path / "runs", spec, **values).wait()
-        assert done.code == 2 and words in done.err and done.err.count("\n") == 1, done.err
+        assert done.code == 2 and "Traceback" not in done.err, done.err
+        assert words in done.err.splitlines()[-1], done.err
         assert f"{tmp_path}/mine.py, line " in done.err and not (tmp_path / "runs").exists()
