@@ -33,6 +33,10 @@ class FIRE(Encoding):
     """T. None: the training length."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
+    @property
+    def _threshold(self):
+        return self.dims.train_len if self.threshold is None else self.threshold
+
     def init(self, key):
         drawn = mlp_init(key, (1, self.width, self.dims.heads))
         return {"c": jnp.float32(self.c), "m": jnp.float32(1.0), **drawn}
@@ -41,7 +45,7 @@ class FIRE(Encoding):
         def psi(x):
             return jnp.log1p(jnp.abs(params["c"]) * x)
 
-        threshold = jnp.abs(params["m"]) * (self.threshold or self.dims.train_len)
+        threshold = jnp.abs(params["m"]) * self._threshold
         i, j = q_pos.astype(jnp.float32), k_pos.astype(jnp.float32)
         most = (psi(jnp.maximum(i, threshold)) + 1e-6)[:, None]
         ratio = psi(jnp.abs(i[:, None] - j[None])) / most
