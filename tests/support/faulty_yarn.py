@@ -20,13 +20,8 @@ class PositionsDivided(ByParts):
 
 
 @dataclasses.dataclass(frozen=True)
-class HalfAngles(ByParts):
+class HalfAngles(YaRN):
     """Angles rounded to float16, from 1,024 radians on to whole ones."""
-
-    variant = "code"
-
-    def _frequencies(self):
-        return YaRN._frequencies(self)
 
     def _angles(self, params, pos):
         return jax.lax.reduce_precision(angles(pos, self._frequencies()), 5, 10)
