@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pe_jax import contract
+from pe_jax import contract, metric
 from pe_jax.errors import nearest
 from pe_jax.metric import (
     Metric,
@@ -275,6 +275,8 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
+
+vars(metric)["METRICS"] = METRICS  # users' files have imported it from there
 
 Kind = TypeVar("Kind", bound=Metric)
 
