@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import logging
+import os
 import re
 import signal
 from collections.abc import Iterator, Sequence
@@ -26,7 +28,7 @@ from pe_jax import record
 from pe_jax.errors import Interrupted, Refused, in_words
 from pe_jax.record import Begun, Reason, Result, Row, Stage, divergence
 from pe_jax.runs.config import users_files
-from pe_jax.storage import atomic, records
+from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.jsonl import read_lines
 from pe_jax.training import need
 
@@ -145,19 +147,23 @@ class Folder:
 
     @contextlib.contextmanager
     def at_work(self) -> Iterator[None]:
-        """Keeps state.json: running; and stopped or failed if an error ends the work."""
+        """Keeps state.json: running; and stopped or failed if an error ends the work. Refused, and
+        nothing is written, where the folder, which is locked, was deleted meanwhile.
+        """
         records.put_state(self.path, Stage.RUNNING)
         try:
             yield
         except BaseException as error:
+            if not (self.path / locks.FILE).exists():
+                raise Refused(f"{self.path}: its folder was deleted while it ran") from error
             with contextlib.suppress(OSError):  # the error matters more
                 records.put_state(self.path, *_ending(error))
             raise
 
     def finish(self, result: Result) -> None:
         """Writes the record, and state.json."""
-        if not (self.path / "config.json").exists():
-            raise Refused(f"{self.path}: its folder was deleted while it ran")
+        if not (self.path / locks.FILE).exists():
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
         records.write(self.path / "result.json", result)
         with contextlib.suppress(OSError):  # the result is there
             records.put_state(self.path, Stage.DONE, divergence(result.diverged))
