@@ -184,14 +184,14 @@ def _scored(
     return fields | {"sources": run.sources()}, seconds
 
 
-# A finished run that is asked for other scores
-
-
 def _check_encodings(run: Run, text: Text) -> None:
     # Refused for a fault of a user's own encoding, in the model of the run and on its text.
     documents = (document for split in text.trained.splits.values() for document in split)
     lengths = sorted({run.train.length, run.eval.lengths[-1]})
     check_model(run.lm, run.encodings, run.eval.swaps, run.task, documents, lengths)
+
+
+# A finished run that is asked for other scores
 
 
 def evaluate_again(
