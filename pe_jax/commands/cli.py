@@ -145,6 +145,8 @@ def carry_out(
         os._exit(INTERRUPTED)  # a usual exit crashes where XLA still compiles
     except (Refused, OSError, flags.Error, *mistakes) as error:
         return fail(error)
+    except SystemExit as error:
+        return fail(f"a user's file calls sys.exit({error.code!r}), which ends no command")
     except Exception:
         traceback.print_exc()
         return 1
