@@ -139,10 +139,13 @@ def left_out(damages: Sequence[str]) -> int:
 
 
 def natures(run: Any) -> Iterator[str]:
-    """A line on each encoding of the user's own: the positions that it reads."""
+    """A line on each encoding of the user's own: the positions that it reads, and the parameters
+    that get no gradient.
+    """
     from pe_jax.atlas.properties import kind
     from pe_jax.runs.config import members_of
     from pe_jax.specs.parse import parse
+    from pe_jax.testing.encodings import without_gradient
 
     spec, fields = members_of(run.config["pe"])
     words = {"both": "absolute and relative", "order": "no", "moved": "and moves"}
@@ -150,4 +153,7 @@ def natures(run: Any) -> Iterator[str]:
         if ":" in member.name:
             with contextlib.suppress(Exception):  # of the user's code, with models of other sizes
                 reads = kind(str(member), run.encodings[i].dims.head).reads
-                yield f"{member.name} reads {words.get(reads, reads)} positions"
+                said = f"{member.name} reads {words.get(reads, reads)} positions"
+                if dead := without_gradient(run.encodings[: i + 1]):
+                    said += f", gets no gradient for its {', '.join(dead)}"
+                yield said

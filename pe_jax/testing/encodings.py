@@ -140,12 +140,8 @@ def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> No
     if len(text) < 2:
         return
     with _running(encodings):
-        flat = [e.dims._replace(layers=1) for e in encodings]
-        encodings = [
-            dataclasses.replace(e, dims=dims, layers=":").at(len(text))
-            for e, dims in zip(encodings, flat, strict=True)
-        ]
-        config = model_of(flat[0], 1)
+        encodings = [e.at(len(text)) for e in _in_one_layer(encodings)]
+        config = model_of(encodings[0].dims, 1)
         graphdefs, params = [], {}
         for form in ("blockwise", "dense"):
             graphdef, params = _model(dataclasses.replace(config, attention=form), encodings)
@@ -156,6 +152,35 @@ def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> No
         for part, words in ((blocks, BLOCKS), (pieces, PARTS)):
             if not np.allclose(part, whole[:, : part.shape[1]], CLOSE, CLOSE, equal_nan=True):
                 raise _Fault(words)
+
+
+def without_gradient(encodings: Sequence[Encoding]) -> list[str]:
+    """The parameters of the last of these encodings that no gradient reaches in one layer, on a
+    text of its training length (of 512 tokens at most), neither as drawn nor with noise.
+    """
+    made = _in_one_layer(encodings)
+    graphdef, initial = _model(model_of(made[0].dims, 1), made)
+    length, dims = min(made[0].dims.train_len, 512), made[0].dims
+    tokens = np.arange(length, dtype=np.int32) % min(dims.vocab, 512)
+    weights = np.random.default_rng(0).normal(size=(length, dims.model)).astype(np.float32)
+
+    def summed(params):
+        return (_rows(params, tokens, graphdef=graphdef, encodings=made) * weights).sum()
+
+    slopes = [jax.grad(summed)(params) for params in (initial, _noisy(initial, made))]
+    largest = jax.tree.map(lambda *of: max(np.abs(a).max() for a in of), *slopes)
+    return [
+        path[-1].key
+        for path, slope in jax.tree_util.tree_leaves_with_path(largest)
+        if path[0].key in ("shared", "owned") and path[-2].key == len(made) - 1
+        if path[-1].key not in made[-1].fixed and not slope
+    ]
+
+
+def _in_one_layer(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
+    flat = (e.dims._replace(layers=1) for e in encodings)
+    pairs = zip(encodings, flat, strict=True)
+    return tuple(dataclasses.replace(e, dims=dims, layers=":") for e, dims in pairs)
 
 
 class _Fault(Exception):

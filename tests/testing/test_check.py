@@ -14,7 +14,13 @@ from helpers import sampled
 from pe_jax.encoding import HOOKS, Encoding, overrides, seen
 from pe_jax.metrics import METRICS
 from pe_jax.testing import check, check_members
-from pe_jax.testing.encodings import check_encoding, check_parts, check_reads, model_of
+from pe_jax.testing.encodings import (
+    check_encoding,
+    check_parts,
+    check_reads,
+    model_of,
+    without_gradient,
+)
 from pe_jax.testing.hooks import check_hooks
 
 QUICK = ("cope", "stick_breaking", "abacus")
@@ -374,3 +380,23 @@ def test_a_model_that_reads_later_tokens_of_the_text_is_refused(tmp_path):
         assert done.code == 2 and "Traceback" not in done.err, done.err
         assert words in done.err.splitlines()[-1], done.err
         assert f"{tmp_path}/mine.py, line " in done.err and not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("fixed", [(), ("t",)])
+@pytest.mark.parametrize(
+    ("s", "slope", "without"),
+    [
+        (-2.0, lambda p: jnp.maximum(p["s"], 0.0), ["s", "t"]),
+        (2.0, lambda p: jnp.maximum(p["s"], 0.0), ["t"]),
+        (0.0, lambda p: p["s"] * p["t"], []),  # noise shows that neither is in vain
+    ],
+)
+def test_parameters_without_gradient_are_found(s, slope, without, fixed):
+    made = mine(
+        fixed=fixed,
+        init=lambda key: {"s": jnp.full(H, s), "t": jnp.ones(H) * s},
+        relative_bias=lambda params, n: -slope(params)[:, None] * jnp.abs(n)[None],
+    )
+    if fixed and s == 0:
+        without = ["s"]  # noise leaves t at 0
+    assert without_gradient((made,)) == [name for name in without if name not in fixed]
