@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -31,7 +32,9 @@ from pe_jax.task import Sample, Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies, place_windows
 from pe_jax.training.need import Budget, needed
-from pe_jax.training.session import LOG, Session
+from pe_jax.training.session import Session
+
+LOG = logging.getLogger("pe_jax")
 
 NATS = optax.softmax_cross_entropy_with_integer_labels
 """-ln p of each target."""

@@ -65,7 +65,8 @@ class Display(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Prints a message above the rows."""
-        self.console.print(record.getMessage(), highlight=False, markup=False, soft_wrap=True)
+        text = record.getMessage()
+        self.console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def update(self, name: str, done: float, state: str, total: float) -> None:
         """Shows a row: how much is done, in any one unit, the time left by the pace since the first

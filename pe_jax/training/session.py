@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import logging
+import os
 import signal
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,8 +13,6 @@ from jax.sharding import Mesh
 
 from pe_jax.errors import Interrupted
 from pe_jax.storage.jsonl import History
-
-LOG = logging.getLogger("pe_jax")
 
 Stop = Callable[[Callable[[], object]], None]
 """stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
@@ -56,9 +54,8 @@ def stopping() -> Iterator[Stop]:
         if asked:
             raise KeyboardInterrupt(signal.Signals(number).name)
         asked.append(number)
-        LOG.warning(
-            "%s: saving as soon as the device is back; again: at once", signal.Signals(number).name
-        )
+        name = signal.Signals(number).name  # a handler of logging may be at work here already
+        os.write(2, f"{name}: saving as soon as the device is back; again: at once\n".encode())
 
     def stop(save: Callable[[], object]) -> None:
         if asked:
