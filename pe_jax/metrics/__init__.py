@@ -276,7 +276,7 @@ METRICS: dict[str, Metric] = {
     )
 }
 
-vars(metric)["METRICS"] = METRICS  # users' files have imported it from there
+metric.__dict__["METRICS"] = METRICS  # users' files have imported it from there
 
 Kind = TypeVar("Kind", bound=Metric)
 
