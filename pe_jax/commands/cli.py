@@ -146,6 +146,8 @@ def carry_out(
     except (Refused, OSError, flags.Error, *mistakes) as error:
         return fail(error)
     except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):  # rich exits where nobody reads
+            raise error.__context__ from None
         return fail(f"a user's file calls sys.exit({error.code!r}), which ends no command")
     except Exception:
         traceback.print_exc()
