@@ -47,6 +47,10 @@ def read(given: str) -> ConfigFile:
         loader.exec_module(module)
         config = module.get_config(argument) if argument else module.get_config()
     argv = ["", *(word for word in sys.argv if word.startswith("--config."))]
+    for flag, _, value in (word.partition("=") for word in argv):
+        if flag == "--config.run.seeds" and value.isdecimal():  # ml_collections makes a tuple of it
+            one, three = f"'({value},)'", "'(0,1,2)'"
+            raise ValueError(f"{flag} lists seeds, got {value}: {three} has three, {one} this one")
     options = flags.FlagValues()
     try:
         flag = config_flags.DEFINE_config_dict("config", config, flag_values=options, sys_argv=argv)

@@ -241,6 +241,7 @@ MISTAKES = {
         [f"{BASE}rope", *tiny(**{"eval.targets": 10**6}), "--config.data.source=files:{lab}/text"],
         ["the test split has room for", "lower eval.targets"],
     ),
+    "one integer for seeds": ([f"{BASE}rope", "--config.run.seeds=3"], ["lists seeds, got 3"]),
 }
 OF_SWEEPS = {
     "no truth": (["--config=quickstart.py", "--dry_run=maybe"], ["--dry_run=maybe"]),
