@@ -296,8 +296,8 @@ BUGS = {
         ),
         Bug(  # an audit: all queries first, then all keys, then all values
             "pretrained/load.py",
-            "kernel.reshape(lm.heads, 3, size, lm.model)",
-            "kernel.reshape(3, lm.heads, size, lm.model).swapaxes(0, 1)",
+            "array.reshape(heads, 3, -1, *array.shape[1:])",
+            "array.reshape(3, heads, -1, *array.shape[1:]).swapaxes(0, 1)",
             (FAMILIES,),
         ),
     ),
