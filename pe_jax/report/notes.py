@@ -28,7 +28,7 @@ GLOSSARY = {
     "Solved length": "the longest evaluated length up to which more than half of the {replicates} "
     "have at least 90 %",
     "90 % used up to": "the longest evaluated length up to which more than half of the "
-    "{replicates} have at least 90 %",
+    "{replicates} use at least 90 % of the headroom",
     "Solve": f"at least {SOLVED:g} %",
     "≥": "no longer length was evaluated",
     "Seconds a window": "at the longest length, one at a time",
@@ -106,8 +106,8 @@ def glossary(table: Table) -> tuple[Note, ...]:
 
 def terms(glossary: Mapping[str, str], occur: Iterable[str], replicate: str) -> tuple[Note, ...]:
     """The notes on these terms of a glossary."""
-    texts = (f"{t}: {glossary[t].format(replicates=f'{replicate}s')}." for t in occur)
-    return tuple(Note("Terms", text, general=True) for text in texts)
+    texts = {t: glossary[t].format(replicates=f"{replicate}s") for t in occur}
+    return tuple(Note(term, f"{capital(text)}.", general=True) for term, text in texts.items())
 
 
 def _metric(table: Table) -> Iterator[str]:

@@ -128,7 +128,7 @@ def sheet(found: Overview) -> Sheet:
         "Overview",
         ("encoding", *("\n".join(column.lines) for column in found.columns)),
         (("", tuple(rows)),),
-        (Note("Terms", "↑: higher is better; ↓: lower is better.", general=True), *found.terms),
+        (Note("↑, ↓", "Higher, lower is better.", general=True), *found.terms),
         tuple(
             {"encoding": label}
             | {

@@ -290,7 +290,7 @@ def test_a_term_is_explained_where_it_occurs():
         (replace(plain, rows=(*plain.rows, *swapped)), {"A, B"}),
         (replace(plain, label="rope from t5", parent=parent), {"A from B"}),
     ):
-        found = {note.partition(": ")[0] for note in notes.glossary(table_of([result]))}
+        found = {note.question for note in notes.glossary(table_of([result]))}
         always = {"±", "Gain", "Effective length", "≥", "A, cropped to L"}
         assert found - {"Bold"} == always | terms and found <= notes.GLOSSARY.keys()
 
@@ -669,8 +669,8 @@ def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records, uns
     written = write_report(records, tmp_path / "other", choice=one)
     assert "positions.png" not in {path.name for path in written}  # it is of nonoverlapping
     for name in ("table.md", "baseline.md"):
-        assert "Terms" not in texts[name], name
-    assert "% Terms" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
+        assert "Half of the 95 %" not in texts[name], name
+    assert "% Gain" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
     for wrong, words in (
         (Selection(columns=("gian",)), "no column is called 'gian'; did you mean 'gain'"),
         (Selection(metrics=("slidin",)), "no table has the metric 'slidin'"),
