@@ -1,4 +1,4 @@
-"""From records to tables, figures and one page, in three levels. Nothing here imports JAX.
+"""From records to tables, figures and one page. Nothing here imports JAX.
 
 Numbers
 study             reads the results of a folder, and indexes them once: `Study.of`

@@ -15,7 +15,7 @@ from pe_jax.errors import nearest
 from pe_jax.metric import Metric
 from pe_jax.record import Result, Way
 from pe_jax.report import labels, stats, words
-from pe_jax.report.study import Study
+from pe_jax.report.study import HEADROOM, Study
 from pe_jax.report.table import Cell, Table, TableRow, natural
 from pe_jax.storage import records
 
@@ -61,12 +61,16 @@ def difference(a: Mapping[Any, float], b: Mapping[Any, float], paired: bool = Tr
     if not paired:
         change, p = stats.welch([*a.values()], [*b.values()])
         return Difference(change, p, same=False)
+    return _paired(a, b, stats.p_values([a], b)[0], stats.yes_or_no([a, b]))
+
+
+def _paired(a: Mapping[Any, float], b: Mapping[Any, float], p: float, answers: bool) -> Difference:
     shared = a.keys() & b.keys()
     same = bool(shared) and all(a[key] == b[key] for key in shared)
     change = stats.paired(a, b)
-    if stats.yes_or_no([a, b]):
+    if answers:  # right or wrong: no interval
         change = change._replace(half=0.0 if same else math.nan)
-    return Difference(change, stats.p_values([a], b)[0], same)
+    return Difference(change, p, same)
 
 
 def against(
@@ -79,15 +83,19 @@ def against(
     all pairs where the base is the `best` of them and was not named beforehand (`stats.of_best`).
     With a margin, in the unit of the scores, `p_within` is that of `stats.equivalence`.
     """
-    p = stats.of_best([base, *samples], 0)[1:] if best else stats.p_values(samples, base)
+    answers = stats.yes_or_no([base, *samples])
+    if best:
+        p = stats.of_best([base, *samples], 0)[1:]
+    else:
+        p = stats.holm(stats.p_values(samples, base))
     within = [math.nan] * len(samples)
     if margin is not None:
+        if not 0 < margin < math.inf:
+            raise ValueError(f"--margin must be a finite number above 0, got {margin:g}")
         within = stats.holm([stats.equivalence(sample, base, margin) for sample in samples])
     return [
-        replace(difference(sample, base), p=adjusted, p_within=near)
-        for sample, adjusted, near in zip(
-            samples, p if best else stats.holm(p), within, strict=True
-        )
+        replace(_paired(sample, base, adjusted, answers), p_within=near)
+        for sample, adjusted, near in zip(samples, p, within, strict=True)
     ]
 
 
@@ -226,6 +234,7 @@ def compare(a: Study, b: Study) -> Comparison:
     matches = tuple(
         _match(a, b, *pair, way, metric, length)
         for metric in a.metrics.values()
+        if metric is not HEADROOM  # of two oracles
         for way_is_set in (False, True)
         for pair in pairs
         for way, length in _shared(a, b, *pair[1:], metric)

@@ -8,10 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
+from pe_jax.metrics import METRICS
+from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, UsersMetric, Way
 from pe_jax.report import figures, labels
 from pe_jax.report.study import Study, load
 from pe_jax.report.words import join, plain
+from pe_jax.storage import records
 
 if TYPE_CHECKING:
     import pandas
@@ -62,7 +64,8 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
         for row in result.rows
     ]
     made = pandas.DataFrame(rows)
-    made.attrs["metrics"] = {name: m for result in results for name, m in result.metrics.items()}
+    users = {name: own for result in results for name, own in result.metrics.items()}
+    made.attrs["metrics"] = records.plain(users)
     return made
 
 
@@ -76,6 +79,10 @@ def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
     if metric not in metrics:
         known = join(metrics) if metrics else "no rows"
         raise ValueError(f"no row of the frame has the metric {metric!r}; the frame has {known}")
+    if metric not in METRICS and metric not in frame.attrs.get("metrics", {}):
+        raise ValueError(
+            f"the frame has lost what {metric!r} is, as pandas.concat does: make one of all results"
+        )
     study = Study.of([_result(run, rows) for run, rows in frame.groupby("run", sort=False)])
     figure = figures.curves(study, [*study.runs.values()], study.metrics[metric])
     if figure is None:
@@ -92,7 +99,7 @@ def _result(id: object, rows: pandas.DataFrame) -> Result:
         seeds=(),
         corpus=CorpusRecord(source="", hash=""),
         train=Training(length=int(rows["train_length"].iloc[0]), steps=0),
-        metrics=rows.attrs.get("metrics", {}),
+        metrics={name: UsersMetric(**own) for name, own in rows.attrs.get("metrics", {}).items()},
         rows=tuple(
             Row(
                 replica=next(

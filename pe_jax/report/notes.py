@@ -60,8 +60,8 @@ DIFFERENCES = {
 THEN = ", then "  # between the commits of one run in a record
 FEW = 8  # models up to which a sentence names all
 COMPARISON = {
-    "B − A": "with half of the 95 % interval, by Student's t paired over {replicates} where A and "
-    "B share them, else by Welch's",
+    "±": "half of the 95 % interval by Student's t; that of B − A is paired where A and B share "
+    "seeds, places or samples, else Welch's",
     "Better": "two-sided test at 5 %: paired t test, McNemar's exact test where scores are right "
     "or wrong, else Welch's; p values are not adjusted",
 }
@@ -101,12 +101,14 @@ def glossary(table: Table) -> tuple[Note, ...]:
         "A, cropped to L": CROPPED in methods,
         "A, trained at E": TRAINED_AT in methods,
     } | {f"No model: {NAMES.get(name, name)}": True for name in methods}
-    return terms(GLOSSARY, [term for term in GLOSSARY if occurs.get(term)], table.replicate)
+    return terms(GLOSSARY, [term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s")
 
 
-def terms(glossary: Mapping[str, str], occur: Iterable[str], replicate: str) -> tuple[Note, ...]:
+def terms(
+    glossary: Mapping[str, str], occur: Iterable[str], replicates: str = ""
+) -> tuple[Note, ...]:
     """The notes on these terms of a glossary."""
-    texts = {t: glossary[t].format(replicates=f"{replicate}s") for t in occur}
+    texts = {t: glossary[t].format(replicates=replicates) for t in occur}
     return tuple(Note(term, f"{capital(text)}.", general=True) for term, text in texts.items())
 
 

@@ -157,7 +157,7 @@ def differences(versus: Versus) -> Sheet:
                 ),
             ),
         ),
-        notes.terms(notes.DIFFERENCES, terms, table.replicate),
+        notes.terms(notes.DIFFERENCES, terms, f"{table.replicate}s"),
         tuple(
             {
                 "metric": table.metric.name,
@@ -210,13 +210,12 @@ def comparison(found: Comparison, a: str, b: str) -> list[Sheet]:
 
 
 def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
-    metric, kinds = matches[0].metric, {str(r.kind) for m in matches for r in m.cell_a.values}
-    by_name = groupby(matches, attrgetter("name"))
+    metric, by_name = matches[0].metric, groupby(matches, attrgetter("name"))
     blocks = tuple((name, tuple(map(_row_of_both, own))) for name, own in by_name)
     better = Counter(match.better or match.difference.verdict(1) for match in matches)
     sides = {"B": "better in B", "A": "better in A", "": "without a test"}
     counted = ", ".join(f"{better[key]} {sides.get(key, key)}" for key in better)
-    terms = notes.terms(notes.COMPARISON, notes.COMPARISON, " or ".join(sorted(kinds)))
+    terms = notes.terms(notes.COMPARISON, notes.COMPARISON)
     return Sheet(
         metric.title,
         ("run", "length", "A", "B", "B − A", "better"),
@@ -266,6 +265,8 @@ def _facts(found: Comparison) -> list[Note]:
     facts = [Note("Changed", f"{capital(change)}.", True) for change in changes]
     for side, only in (("A", found.only_a), ("B", found.only_b)):
         facts += [Note(f"Only in {side}", f"{', '.join(only)}.", True)] if only else []
+    if any(match.a.corpus.hash != match.b.corpus.hash for match in found.matches):
+        facts.append(Note(FIRST, "The texts differ, and with them the targets.", True))
     runs = [run for match in found.matches for run in (match.a, match.b)]
     if all(conditions(run)["eval.split"] == "valid" for run in runs):
         facts.append(Note(FIRST, "Validation text was scored.", True))

@@ -1,7 +1,7 @@
 """A study: the results of its folders, and their index, which everything else is built from.
 
-`Study.of` is the only place that reads rows of records. Tables (table.py), differences
-(differences.py), notes and figures are built from what it holds.
+Tables (table.py), differences (differences.py), notes and figures are built from what `Study.of`
+holds, and read no rows of records.
 
 The share of the headroom that a model uses is a metric of its own, computed here: the model's gain
 from a longer context, over an oracle's gain from the same context,
@@ -211,7 +211,7 @@ class Study:
                 for metric, best in ((BITS, bayes), (TEXT, oracle)):
                     scores[run.id] |= _shares(run, metric, best, scores[run.id])
         index = Index({key: own for of_run in scores.values() for key, own in of_run.items()})
-        if not index:
+        if not any(scores[run.id] for group in grouped for run in group.runs):
             raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
         order = _ordered([scores[run.id] for group in grouped for run in group.runs], known)
         curves: dict[Key, Curve] = {}

@@ -1,7 +1,7 @@
 """The table of a metric and a group of runs: means over replicas with 95 % intervals.
 
-A cell keeps the values that it is the mean of, so that bold marks, ranks and differences from a
-baseline are computed from the table alone. sheets.py lays a table out, sheet.py prints it.
+A cell keeps the values that it is the mean of: bold marks and differences from a baseline are
+computed from the table alone. sheets.py lays a table out, sheet.py prints it.
 
 Reference rows are compared with the models by eye, and have no rank, no bold and no test. In a
 table of text they show what a longer context is worth:

@@ -148,7 +148,7 @@ def test_of_a_single_model_the_swaps_are_compared():
     said = [cell.verdict(1) for cell in cells(found, "rope, pi")]
     assert said == ["not distinguishable"] * 2 + ["better"] * 3
     (other,) = compared([pretrained(swapped())], "pi")
-    assert other.baseline == "rope, pi" and "paired over places" in " ".join(
+    assert other.baseline == "rope, pi" and "Paired over places" in " ".join(
         sheets.differences(other).notes
     )
     assert [cell.verdict(1) for cell in cells(other, "rope")][2:] == ["worse"] * 3

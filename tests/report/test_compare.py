@@ -120,7 +120,7 @@ def pretrained(kind="place", lengths=(64, 1024)):
 
 def test_places_are_paired_where_they_are_the_same():
     found = compared([pretrained()], [nudged(pretrained(), lambda seed: 0.1)])
-    assert one(found).paired and "paired over places" in said(found)
+    assert one(found).paired
     longer = changed(pretrained(lengths=(64, 2048)))
     found = compared([pretrained()], [longer])
     assert not one(found).paired

@@ -72,7 +72,7 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
     sheet = sheet_of([ALIBI, other], "headroom")
     assert [row[0] for row in texts(sheet)] == ["alibi", "rope"]
     assert sheet.columns[-3:-1] == ("mean beyond 40", "90 % used up to")
-    assert any("90 % used up to: the longest" in note for note in sheet.notes)
+    assert any(note.question == "90 % used up to" for note in sheet.notes)
     assert share.rows[0].beyond.mean == pytest.approx((50 + 50 + 0 - 25) / 4)
 
 
