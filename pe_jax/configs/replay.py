@@ -1,6 +1,6 @@
 """The config of an earlier run, from the record in its folder: `--config=replay.py:DIR`.
 
-The record is config.json or result.json of a run's folder, or queued.json of a sweep's.
+The record is result.json or config.json of a run's folder, or queued.json of a sweep's.
 """
 
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 from ml_collections import ConfigDict
 from ml_collections.config_dict import placeholder
 
-NAMES = "config.json", "result.json", "queued.json"  # with train.rates there is no config.json
+NAMES = "result.json", "config.json", "queued.json"
 
 
 def get_config(arg=""):

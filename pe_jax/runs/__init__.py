@@ -5,7 +5,10 @@ folder     paths and files
 execute    text, seed groups (groups, history), scores, result
 rates      a run at each of several learning rates, of which the best is evaluated
 scores     the scores of its models, kept line by line
-init_from  initialisation from a checkpoint; completion of a config by a pretrained model
+init_from  initialisation from a checkpoint
+completion  what a pretrained model says of a config
+text       the text of a run, and its windows
+users      the checks of users' own code
 trained    the trained model, for Python
 progress   messages and bars
 environment  the code and the machine, and where compiled programs are kept; its cores (resources)

@@ -62,7 +62,7 @@ class RunConfig:
         if len(name) > 255:
             raise ValueError(
                 f"run.seeds train in one program and name its folder, in at most 255 characters, "
-                f"got {len(self.seeds)} seeds in {len(name)}: give fewer, and add the others later"
+                f"got {len(self.seeds)} seeds in {len(name)}: give fewer"
             )
 
 

@@ -123,12 +123,11 @@ def _carry_out(
                 mesh=devices,
                 checkpoint_seconds=run.log.checkpoint_seconds,
                 validate=validate,
+                forget=functools.partial(scores.forget, folder.scores),
                 valid_every=run.log.valid_every,
             )
             trained = []
             for seeds in folder.groups(run.run.seeds) if run.train.steps else ():
-                if folder.last_step(seeds) < run.train.steps:
-                    scores.forget(folder.scores, seeds)  # they are of other parameters
                 trained.append(
                     groups.trained(
                         *(run.lm, run.encodings, run.train, seeds, text.trained),
@@ -137,6 +136,7 @@ def _carry_out(
                 )
             if asked is None:
                 _check_ends(folder, trained, run.train.steps)
+                stop(lambda: None)  # after a signal that no step has seen
                 reason = divergence(groups.diverged(trained))
                 records.put_state(folder.path, Stage.TRAINED, reason)
                 return None

@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import logging
-import os
 import re
 import signal
 from collections.abc import Iterator, Sequence
@@ -27,6 +25,7 @@ import jax
 from pe_jax import record
 from pe_jax.errors import Interrupted, Refused, in_words
 from pe_jax.record import Begun, Reason, Result, Row, Stage, divergence
+from pe_jax.runs import history
 from pe_jax.runs.config import users_files
 from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.jsonl import read_lines
@@ -96,11 +95,7 @@ class Folder:
         """The validation score after the last step of each seed that got there; None where it is
         not finite.
         """
-        scores: dict[int, float | None] = {}
-        for line in read_lines(self.metrics):
-            if line.get("step") == steps and "valid" in line:
-                scores |= dict(zip(line["seeds"], line["valid"], strict=True))
-        return {seed: scores[seed] for seed in seeds if seed in scores}
+        return history.at_end(read_lines(self.metrics), steps, seeds, "valid")
 
     def is_trained(self, seeds: Sequence[int], steps: int) -> bool:
         """Whether these seeds have been trained to their end, or have diverged."""
@@ -108,10 +103,9 @@ class Folder:
             state = records.state_of(self.path)
         except Refused:  # it is damaged
             return False
-        if state is None or state.stage not in (Stage.TRAINED, Stage.DONE):
-            return False
+        reason = state and state.stage in (Stage.TRAINED, Stage.DONE) and state.reason
         begun = {seed for group in self.begun_groups for seed in group}
-        whole = state.reason or self.valid_at_end(seeds, steps).keys() >= {*seeds}
+        whole = reason or self.valid_at_end(seeds, steps).keys() >= {*seeds}
         return bool(whole) and begun >= {*seeds}
 
     # Whether it has what is asked for
@@ -163,7 +157,7 @@ class Folder:
     def finish(self, result: Result) -> None:
         """Writes the record, and state.json."""
         if not (self.path / locks.FILE).exists():
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self.path))
+            raise FileNotFoundError(self.path)  # for `at_work`
         records.write(self.path / "result.json", result)
         with contextlib.suppress(OSError):  # the result is there
             records.put_state(self.path, Stage.DONE, divergence(result.diverged))

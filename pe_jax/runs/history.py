@@ -24,23 +24,23 @@ def training(lines: Lines, train: TrainConfig, task: Task, seeds: Sequence[int])
         steps=train.steps,
         tokens=None if task.reads_text else task.size(train.length),
         labels=None if task.reads_text else task.labels(),
-        loss=tuple(loss[seed] for seed in seeds) if loss else (),
+        loss=tuple(map(loss.get, seeds)) if loss else (),
         ms_per_step=ms,
         tokens_per_second=ms and train.batch * mean_size(task, train) / ms * 1e3,
-        valid=tuple(valid[seed] for seed in seeds) if valid else (),
+        valid=tuple(map(valid.get, seeds)) if valid else (),
         progress=tuple(filter(None, (_progress(seed, lines) for seed in seeds))),
     )
 
 
 def at_end(lines: Lines, steps: int, seeds: Sequence[int], name: str) -> dict[int, float | None]:
-    """The number of each seed in the line of the last step; {} where no line has any."""
+    """The number of each seed that has one in the line of the last step; None: it is not finite."""
     numbers = {
         seed: value
         for line in lines
         if line.get("step") == steps and name in line
         for seed, value in zip(line["seeds"], line[name], strict=True)
     }
-    return {seed: numbers.get(seed) for seed in seeds} if numbers else {}
+    return {seed: numbers[seed] for seed in seeds if seed in numbers}
 
 
 def _progress(seed: int, lines: Lines) -> record.Progress | None:

@@ -29,7 +29,7 @@ class Display(logging.Handler):
         self.console = Console(stderr=True)
         self.printed = time.monotonic()
         self.progress = Progress(
-            TextColumn("{task.description}", table_column=Column(no_wrap=True)),
+            TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(bar_width=16),
             TextColumn("{task.percentage:3.0f} %", table_column=Column(no_wrap=True)),
             TimeRemainingColumn(table_column=Column(no_wrap=True)),
@@ -46,8 +46,6 @@ class Display(logging.Handler):
         self.rows: dict[str, Any] = {}
 
     def __enter__(self) -> Display:
-        if not self.verbose:
-            return self
         self.before = LOG.level, LOG.propagate
         LOG.setLevel(logging.INFO)
         LOG.propagate = False  # else absl prints the messages a second time
@@ -56,17 +54,17 @@ class Display(logging.Handler):
         return self
 
     def __exit__(self, *exception: object) -> None:
-        if not self.verbose:
-            return
         if not self.progress.disable:  # else it prints an empty line
             self.progress.stop()
         LOG.removeHandler(self)
-        LOG.level, LOG.propagate = self.before
+        LOG.setLevel(self.before[0])  # which clears what logging remembers of the level
+        LOG.propagate = self.before[1]
 
     def emit(self, record: logging.LogRecord) -> None:
         """Prints a message above the rows."""
-        text = record.getMessage()
-        self.console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
+        if self.verbose:
+            text = record.getMessage()
+            self.console.print(text, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
     def update(self, name: str, done: float, state: str, total: float) -> None:
         """Shows a row: how much is done, in any one unit, the time left by the pace since the first

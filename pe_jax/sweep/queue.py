@@ -78,7 +78,10 @@ class Item(NamedTuple):
         """Whether a process would have nothing to do. Whether scores that lacked memory have it now
         is for the process to find out: it alone takes hold of an accelerator.
         """
-        return self.ended and not (not self.alone and self.result and starved(self.result))
+        if self.alone:
+            return self.ended
+        result = self.result
+        return result is not None and not starved(result)
 
 
 def choose(name: str, jobs: int, address: str) -> Make:

@@ -79,6 +79,8 @@ def train(
     if not session.history.rewind(seeds, step) and step > 0:
         LOG.warning("seeds %s: metrics.jsonl has lost lines of earlier steps", seeds)
     first = step
+    if first < config.steps and not divergence.of_all:
+        session.forget(seeds)
     begun = saved = time.monotonic()
 
     def save() -> State:

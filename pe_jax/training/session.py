@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jax.sharding import Mesh
@@ -39,6 +39,8 @@ class Session:
     """Seconds from one checkpoint to the next."""
     validate: Validate | None = None
     """Scores validation text while training; None: it is not scored."""
+    forget: Callable[[Sequence[int]], None] = lambda seeds: None
+    """Forgets the scores of seeds whose training goes on, since their parameters change."""
     valid_every: int = 100
     """Steps from one score to the next; the last step is always followed by one."""
 
@@ -55,7 +57,8 @@ def stopping() -> Iterator[Stop]:
             raise KeyboardInterrupt(signal.Signals(number).name)
         asked.append(number)
         name = signal.Signals(number).name  # a handler of logging may be at work here already
-        os.write(2, f"{name}: saving as soon as the device is back; again: at once\n".encode())
+        with contextlib.suppress(OSError):  # where nobody reads it
+            os.write(2, f"{name}: saving as soon as the device is back; again: at once\n".encode())
 
     def stop(save: Callable[[], object]) -> None:
         if asked:
