@@ -131,11 +131,15 @@ def carry_out(
     flags.FLAGS(argv[:1])  # the flags of libraries, which absl wants parsed
     logging.use_absl_handler()
     logging.set_verbosity(logging.WARNING)
+    if bad := next((a for a in argv if a.encode(errors="ignore").decode() != a), None):
+        return fail(f"{bad!r} is not UTF-8: give a path that is")
+    operands = []
     try:
         _, *operands = options(argv)
         inspect.signature(command).bind(*operands)
     except (flags.Error, TypeError) as error:
-        return fail(f"{error}; see {sys.argv[0]} --help")
+        words = f" {shlex.join(operands)}: options are --NAME=VALUE" if operands else ""
+        return fail(f"{error}{words}; see {sys.argv[0]} --help")
     try:
         return command(*operands)
     except Interrupted as error:
@@ -184,7 +188,8 @@ def _help(about: str | None, options: flags.FlagValues) -> str:
     for name in sorted(options):
         flag = options[name]
         default = "" if flag.boolean or flag.default in (None, "", []) else flag.default
-        said = f"  --{name}: {flag.help}" + f" (default: {default!r})" * (default != "")
+        about = " ".join(flag.help.replace(".;", ";").split())  # absl adds words on repetition
+        said = f"  --{name}: {about}" + f" (default: {default!r})" * (default != "")
         lines.append(filled(said, " " * 6))
     return "\n".join(lines)
 

@@ -45,7 +45,11 @@ def read(given: str) -> ConfigFile:
     sys.modules[loader.name] = module  # dataclasses look it up
     with users_code(path):
         loader.exec_module(module)
+        if not hasattr(module, "get_config"):
+            raise ValueError(f"{path} has no get_config: pe_jax.configs.base has one to import")
         config = module.get_config(argument) if argument else module.get_config()
+    if not isinstance(config, ConfigDict):
+        raise ValueError(f"{path}: get_config() must give a ConfigDict, got {str(config)[:60]!r}")
     argv = ["", *(word for word in sys.argv if word.startswith("--config."))]
     for flag, _, value in (word.partition("=") for word in argv):
         if flag == "--config.run.seeds" and value.isdecimal():  # ml_collections makes a tuple of it
@@ -55,10 +59,12 @@ def read(given: str) -> ConfigFile:
     try:
         flag = config_flags.DEFINE_config_dict("config", config, flag_values=options, sys_argv=argv)
         options(argv)
-    except AttributeError as error:  # ml_collections names the nearest of the section
-        raise ValueError(
-            f"no such field: {error.args[0].args[0]}; see pe-jax list fields"
-        ) from None
+    except (
+        AttributeError,
+        LookupError,
+    ) as error:  # ml_collections names the nearest of the section
+        words = " ".join(str(getattr(error.args[0], "args", error.args)[0]).split())
+        raise ValueError(f"no such field: {words} See pe-jax list fields") from None
     return ConfigFile(
         module, argument, flag.value, config_flags.get_override_values(options["config"])
     )

@@ -44,7 +44,8 @@ def main() -> int:
     if _TRAIN_ALONE.value:
         train_alone(run, workdir, command)
         return 0
-    finished = Folder.of(run.id, workdir).complete(run.run.seeds, run.asked()) is not None
+    folder = Folder.of(run.id, workdir)
+    finished = len(runs) == 1 and folder.complete(run.run.seeds, run.asked()) is not None
     for line in console.natures(run) if run.train.steps and not finished else ():
         print(line, file=sys.stderr)
     result = rates.execute_best(runs, workdir, command)

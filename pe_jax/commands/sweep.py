@@ -244,7 +244,9 @@ def _distinct(studies: list[Study]) -> list[Study]:
     known: dict[str, Study] = {}
     for study in studies:
         for run in study[1]:
-            if known.setdefault(run.id, study)[0] != study[0]:
+            first = known.setdefault(run.id, study)
+            parts = [[(of.eval, of.run, of.train) for of in runs] for _, runs in (study, first)]
+            if parts[0] != parts[1]:
                 raise ValueError(
                     f"two runs of the sweep train the same, {run.label}, and differ in section "
                     "eval, run.seeds or train.rates: make one of them that asks for all, or "

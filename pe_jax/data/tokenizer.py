@@ -230,7 +230,9 @@ def named(spec: str) -> Tokenizer:
 def _json_of(kind: str, path: str) -> str:
     place = Path(expanded(path, "data.tokenizer"))
     if kind == "gguf":
-        return gguf_file.read(existing(place, "model")).tokenizer
+        file = gguf_file.read(existing(place, "model"))
+        with _library_errors(f"gguf:{path}", "cannot be made"):
+            return file.tokenizer
     if kind == "hf":
         return _embedded(existing(place, "model"))
     return _read_json(place)

@@ -16,7 +16,7 @@ from typing import Any
 from pe_jax.encoding import Encoding
 from pe_jax.errors import nearest
 from pe_jax.metric import Metric, TextMetric
-from pe_jax.pretrained.config import max_position_embeddings, read_by, rope_parameters
+from pe_jax.pretrained.config import ALL, max_position_embeddings, read_by, rope_parameters
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against, difference
@@ -153,7 +153,7 @@ def answer(
                 _effective(curve, result.train.length),
                 study.scores[result.id, way, first.name, lengths[-1]].seconds,
                 scaling,
-                read_by(scaling, encodings) if scaling else (),
+                read_by(scaling, encodings) if scaling else () if way else ALL,
             )
         )
     gain = None
@@ -226,9 +226,9 @@ def sheet(found: Recommendation) -> Sheet:
     rows = []
     for i, c in enumerate(found.choices):
         verdict = "" if c.name == found.baseline else c.difference.verdict(metric.sign)
-        within = "within the margin" if verdict and c.difference.equivalent else ""
+        verdict += ", within the margin" if verdict and c.difference.equivalent else ""
         mean, half, _ = c.difference.change
-        text = " ".join(filter(None, [plusminus(mean, half, "+", DIGITS), verdict, within]))
+        text = " ".join(filter(None, [plusminus(mean, half, "+", DIGITS), verdict]))
         rows.append(
             (
                 Printed(c.name, c.name, run=found.result.id),
@@ -294,7 +294,7 @@ def _line(found: Recommendation) -> str:
         better = [c.name for c in found.ranked if _is_best(c, i)]
         if better and chosen.name not in better:
             parts.append(f"Better by {metric.words}: {join(better)}.")
-    if _as_if(found.result):
+    if _as_if(found.result) or not (chosen.way or chosen.scaling):
         return " ".join(parts)
     if chosen.scaling is None:
         parts.append(f"{chosen.name} needs own code.")
