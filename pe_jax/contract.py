@@ -154,6 +154,7 @@ def calling(what: str, name: str = "") -> Iterator[None]:
 
 Loaded = tuple[types.ModuleType, dict[str, str]]  # with the SHA-256 of its files, itself the first
 _loaded_files: dict[str, Loaded] = {}
+_modules: dict[str, Any] = {}  # what users' files have put into sys.modules
 _lock = threading.RLock()  # a file may name another one while it is executed
 
 
@@ -164,22 +165,23 @@ def _loaded(path: str) -> Loaded:
     file = str(Path(path).resolve())
     with _lock:
         known = _loaded_files.get(file)
-        if not known or known[1] != _digests(known[1]):
-            known = _loaded_files[file] = _executed(path, file)
-        return known
+        return known if known and known[1] == _digests(known[1]) else _executed(path, file)
 
 
 def _executed(path: str, file: str) -> Loaded:
     """Executes a file without the users' modules that Python knows, so that those in sys.modules
-    afterwards are its own. Its folder is the last on Python's path meanwhile.
+    afterwards are its own; then those that the process itself has imported come back. The folder of
+    the file is the last on Python's path meanwhile.
     """
     digests = _digests([file])
     module = types.ModuleType(f"pe_jax_user_{hashlib.sha256(f'{digests}'.encode()).hexdigest()}")
     module.__file__ = file
     before, paths, bytecode = _users_modules(), sys.path[:], sys.dont_write_bytecode
+    of_process = {n: known for n, known in before.items() if _modules.get(n) is not known}
     for name in before:
         del sys.modules[name]
     sys.modules[module.__name__] = module  # where dataclasses look up annotations
+    loaded = _loaded_files[file] = module, digests
     sys.path.append(os.path.dirname(file))
     sys.dont_write_bytecode = True  # it would stand for a file edited in the same second
     importlib.invalidate_caches()
@@ -187,10 +189,15 @@ def _executed(path: str, file: str) -> Loaded:
         with calling(f"{path} does not import", f"{file}:"):
             exec(compile(Path(file).read_bytes(), file, "exec"), vars(module))
         imported = (getattr(known, "__file__", None) for known in _users_modules().values())
-        return module, digests | _digests(sorted({*filter(None, imported)} - {file}))
+        digests |= _digests(sorted({*filter(None, imported)} - {file}))
+        return loaded
+    except ValueError:
+        del _loaded_files[file]
+        raise
     finally:
         sys.path[:], sys.dont_write_bytecode = paths, bytecode
-        sys.modules.update(before | _users_modules())
+        _modules.update(_users_modules())
+        sys.modules.update(before | _users_modules() | of_process)
 
 
 def _digests(files: Iterable[str]) -> dict[str, str]:

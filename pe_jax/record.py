@@ -325,7 +325,7 @@ class Begun(Planned, Process):
     sources: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of the users' files that its encodings and its task come from, by path."""
     parent: Parent | None = None
-    advice: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()  # of earlier releases
     command: str = ""  # what reproduces it
     started: str = ""  # UTC, ISO 8601
     devices: tuple[Device, ...] = ()  # all in turn, of a run that went on on another

@@ -6,9 +6,9 @@ Where these depend on the evaluated length, it is a subclass of Scaled, too (sca
 sets a field from it; pi.py is the pattern. Anything else is another hook: YaRN's temperature is
 `scale`. Where angles come from what `locate` makes of the tokens, `_angles` is overridden;
 carope.py is the pattern. A subclass is of RoPE's family: it can be swapped in on a model trained
-with `rope`, unless it learns parameters, and a run advises against two of them in one layer. Each
-is a subclass of a class of this file or of scaled.py, and never of another of the table: a subclass
-replaces its parent when it is swapped in (specs/swap.py).
+with `rope`, unless it learns parameters; two of them in one layer rotate twice. Each is a subclass
+of a class of this file or of scaled.py, and never of another of the table: a subclass replaces its
+parent when it is swapped in (specs/swap.py).
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from pe_jax.contract import calling
 from pe_jax.encoding import Encoding
 from pe_jax.fields import check_value
 from pe_jax.metric import Metric, Predictions, SampleMetric, Scope, TextMetric
@@ -68,11 +69,13 @@ def check_metric(metric: Any, lengths: Sequence[int] = ()) -> None:
     scored: Any = (nats[:, 0], np.array([1, 3]))
     if isinstance(metric, SampleMetric):
         scored = (Predictions(np.ones((2, 1), bool), nats < 1, nats, nats, nats, nats),)
-    value: Any = metric.value(*scored)
-    value = value.item() if hasattr(value, "item") else value
+    with calling(f"{metric.name}.value"):
+        value: Any = metric.value(*scored)
+        value = value.item() if hasattr(value, "item") else value
     check_value(value, float, f"the value of {metric.name}")
     if isinstance(metric, TextMetric) and lengths:
         longest = max(lengths)
         sizes = (5 * longest + metric.beyond, 9 * longest + metric.beyond)
         for E in lengths:
-            metric.windows(sizes, E, Scope(longest, 4 * longest, max(1, min(lengths) // 2)))
+            with calling(f"{metric.name}.places"):
+                metric.windows(sizes, E, Scope(longest, 4 * longest, max(1, min(lengths) // 2)))

@@ -21,7 +21,7 @@ import numpy as np
 from flax import nnx
 from jaxtyping import Int
 
-from pe_jax.encoding import Dims, Encoding, overrides, sites
+from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
 from pe_jax.errors import Refused, first_line
 from pe_jax.model.cache import Cache, Past
 from pe_jax.model.config import LmConfig
@@ -53,6 +53,8 @@ PARTS = (
     "gives other numbers for a shorter text or a single query: hooks get positions, never lengths, "
     "which `at` is for, and `locate` goes on from `before`"
 )
+ALONE = "gives another value at a distance if it gets others beside it: each must stand alone"
+CONSTANT = "changes beyond the distance that `constant_from` gives"
 
 
 def check_encoding(encoding: Encoding, lengths: Sequence[int] = ()) -> None:
@@ -63,7 +65,7 @@ def check_encoding(encoding: Encoding, lengths: Sequence[int] = ()) -> None:
     for length in lengths or (dims.train_len,):
         texts = np.random.default_rng(length).choice(signs, (2, length)).astype(np.int32)
         check_reads(config, (encoding,), texts % dims.vocab)
-        check_parts((encoding,), texts[0] % dims.vocab)
+    check_parts((encoding,), texts[0] % dims.vocab)
 
 
 def check_model(
@@ -85,22 +87,23 @@ def check_model(
         return
     first = itertools.islice(itertools.chain.from_iterable(documents), max(lengths))
     stream = np.fromiter(first, np.int32)
-    for n in (n for n in lengths if task.has(n)):
-        if task.reads_text:
-            text = np.resize(stream, n)
-            texts = np.stack([text, np.roll(text, n // 2 + 1)])
-        else:
-            texts = np.asarray(drawn(task, np.int32(n), n, 2).tokens)
-        for members in made:
-            try:
+    text = stream
+    try:
+        for n in (n for n in lengths if task.has(n)):
+            if task.reads_text:
+                text = np.resize(stream, n)
+                texts = np.stack([text, np.roll(text, n // 2 + 1)])
+            else:
+                texts = np.asarray(drawn(task, np.int32(n), n, 2).tokens)
+                text = texts[0]
+            for members in made:
                 if any(map(is_users, members)):
                     check_reads(config, members, texts)
-                for e in filter(is_users, members):  # with those whose positions it gets
-                    check_parts(
-                        [m for m in members if m is e or overrides(m, "positions")], texts[0]
-                    )
-            except ValueError as error:
-                raise Refused(str(error)) from error
+        for members in made:
+            for e in filter(is_users, members):  # with those whose positions it gets
+                check_parts([m for m in members if m is e or overrides(m, "positions")], text)
+    except ValueError as error:
+        raise Refused(str(error)) from error
 
 
 def check_reads(
@@ -136,10 +139,13 @@ def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> No
     """ValueError unless one layer gives the same rows by blocks of keys, and in a causal model for
     a shorter text and from a cache, the last token alone.
     """
-    text = text[:PART]
+    limits = [limit for e in encodings if (limit := e.limit()) is not None]
+    text = np.resize(text, min(PART, *limits)) if limits else np.resize(text, PART)
     if len(text) < 2:
         return
     with _running(encodings):
+        for e in encodings:
+            _check_distances(e)
         encodings = [e.at(len(text)) for e in _in_one_layer(encodings)]
         config = model_of(encodings[0].dims, 1)
         graphdefs, params = [], {}
@@ -181,6 +187,23 @@ def _in_one_layer(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
     flat = (e.dims._replace(layers=1) for e in encodings)
     pairs = zip(encodings, flat, strict=True)
     return tuple(dataclasses.replace(e, dims=dims, layers=":") for e, dims in pairs)
+
+
+def _check_distances(e: Encoding) -> None:
+    # Hooks of the distance are evaluated at those that occur, and those from constant_from on once.
+    rng, end = np.random.default_rng(0), e.constant_from()
+    params = {
+        name: a if name in e.fixed else a + (0.3 * rng.normal(size=a.shape)).astype(np.float32)
+        for name, a in e.init(jax.random.key(0)).items()
+    }
+    far = np.int32((end or 0) + 2 ** np.arange(20) - 1)
+    for hook in (hook for hook in RELATIVE if overrides(e, hook)):
+        for n in (far,) if e.dims.causal else (far, -far):
+            values, alone = (np.asarray(getattr(e, hook)(params, m)) for m in (n, n[:9]))
+            if not np.allclose(values[:, :9], alone, NEAR, NEAR, equal_nan=True):
+                raise _Fault(ALONE)
+            if end is not None and not np.allclose(values, values[:, :1], NEAR, NEAR):
+                raise _Fault(CONSTANT)
 
 
 class _Fault(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import jax
@@ -35,7 +36,9 @@ def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 0) -> Non
     are drawn from p; above it, by twice its greatest term more, since one rare target among few can
     add so much. `guess`, `depths` and `distances` have an entry for each token.
     """
-    every = sorted(lengths) or [n for n in range(1, 100) if task.has(n)][:10]
+    every = sorted(lengths) or [*itertools.islice(filter(task.has, range(1, 2**16)), 10)]
+    if not every:
+        raise ValueError(f"{type(task).__name__}.has allows no length below 2^16")
     longest, count = every[-1], count or -(-100 // len(every))
     for n in (every[0], longest):
         _check_lists(task, n)
@@ -49,8 +52,8 @@ def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 0) -> Non
 
 
 def _check_lists(task: Task, n: int) -> None:
-    size = int(task.size(n))
     with calling(f"sample of length {n}"):
+        size = int(task.size(n))
         text = np.asarray(drawn(task, np.int32(n), n, 1).tokens)[0, :size].tolist()
     for hook in ("guess", "depths", "distances"):
         with calling(f"{hook} of the sample {text} of length {n}, which `has` allows"):

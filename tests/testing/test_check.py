@@ -242,11 +242,38 @@ PARTS = {
         "bias": lambda params, i, j: (j[None] - i[:, None])[None] / (1 + j.max()),
     },
     "shorter text or a single query": {
-        "relative_bias": lambda params, n: jnp.tile(-9 * n / jnp.abs(n).max(), (H, 1)),
         "scale": lambda params, i: jnp.full((len(i), 1), 1.0 + len(i)),
         "embed": lambda params, x, tokens, pos: x * len(x),
     },
 }
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(
+    ("bias", "end", "words"),
+    [
+        (lambda n: -9 * n / jnp.abs(n).max(), None, "gives another value at a distance"),
+        (lambda n: jnp.abs(n) / n.size, None, "gives another value at a distance"),
+        (lambda n: -0.05 * jnp.abs(n), 140, "changes beyond the distance that `constant_from`"),
+        (lambda n: 5.0 * (jnp.abs(n) > 1000), 8, "changes beyond the distance that `constant"),
+    ],
+)
+def test_hooks_of_the_distance_are_of_each_alone(bias, end, words, causal):
+    made = mine(
+        WIDE._replace(causal=causal), relative_bias=lambda params, n: jnp.tile(bias(n), (H, 1))
+    )
+    type(made).constant_from = lambda self: end
+    with pytest.raises(ValueError, match=f"^Mine.*{words}"):
+        check(made)
+
+
+def test_blocks_are_compared_for_short_texts_of_both_directions():
+    made = mine(
+        WIDE._replace(causal=False),
+        bias=lambda params, i, j: (j[None] - i[:, None])[None] / len(j),
+    )
+    with pytest.raises(ValueError, match="^Mine.bias gives other numbers for a block"):
+        check(made)
 
 
 @pytest.mark.parametrize(("part", "hook"), [(part, hook) for part in PARTS for hook in PARTS[part]])
