@@ -113,7 +113,9 @@ def write(corpus: Corpus, name: str, folder: Path) -> Path:
                 disable_shuffling=True,
             ).download_and_prepare()
     except RuntimeError as error:  # ArrayRecord's writer, as for a full disk
-        raise OSError(f"{path} cannot be written ({error}): make room, or name another folder") from error
+        raise OSError(
+            f"{path} cannot be written ({error}): make room, or name another folder"
+        ) from error
     return path
 
 
