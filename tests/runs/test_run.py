@@ -180,7 +180,7 @@ def test_a_record_gives_the_config_of_the_same_id(whole, name):
 
 
 def test_a_folder_replays_by_the_first_record_that_is_there(tmp_path):
-    for name in ("queued.json", "result.json", "config.json"):
+    for name in ("queued.json", "config.json", "result.json"):
         (tmp_path / name).write_text(json.dumps({"config": {"from": name}}))
         assert replay.get_config(str(tmp_path)).to_dict() == {"from": name}
 
