@@ -85,7 +85,7 @@ COUNTS = {
     "slopes": 12,
     "rates": 7,
 }
-COUNTS |= {"retrieval": 14, "swaps": 6, "continued": 4}
+COUNTS |= {"retrieval": 14, "swaps": 6, "continued": 4, "rope_base": 24}
 OWN_TESTS = {"encodings", "markov", "pj_rope"}
 STUDIES = {path.stem for path in Path(encodings.__file__).parent.glob("*.py")} - OWN_TESTS
 
