@@ -69,12 +69,6 @@ _MARGIN = OPTIONS.number(
     "Bits per byte within which two swaps count as equal in the answer.",
     lower_bound=0,
 )
-_BASELINE = OPTIONS.string(
-    "baseline",
-    None,
-    "The swap that the answer compares with; default: the best on the text, with --as_if the model "
-    "as it is.",
-)
 _WEIGHTS = flags.DEFINE_enum(
     "weights",
     "float32",
@@ -96,10 +90,8 @@ def main() -> int:
 
     out, run = console.folder(_OUT.value), _run()
     folder = Folder.of(run.id, _WORKDIR.value)
-    if _BASELINE.value:  # a misspelt one is refused before the work
-        answer.way_of(_BASELINE.value, run.eval.ways)
     result = execute(run, _WORKDIR.value, cli.command_line())
-    choices = answer.answer(result, run.encodings, _MARGIN.value, _BASELINE.value)
+    choices = answer.answer(result, run.encodings, _MARGIN.value)
     console.publish([result], out, answer=answer.sheet(choices))
     print(folder.path / "result.json")
     return 0

@@ -1,6 +1,6 @@
 """The config.json of HuggingFace's libraries: `described` reads that of a Llama, Mistral, Qwen2,
 Qwen3, Gemma 3 or GPT-NeoX (Pythia) as a model of this package, `rope_parameters` writes a scaling
-of RoPE, and `read_by` says which programs compute it.
+of RoPE.
 """
 
 from __future__ import annotations
@@ -368,31 +368,6 @@ FAMILIES = {
 }
 
 # A scaling of RoPE as config.json writes it: rope_scaling, in transformers 5 rope_parameters
-
-
-ALL = ("transformers", "vLLM", "llama.cpp")
-READ_BY: dict[str, tuple[str, ...]] = {
-    **{kind: ALL for kind in ("default", "linear", "llama3", "yarn")},
-    **{kind: ("transformers",) for kind in ("dynamic", "longrope")},
-}
-"""By rope_type the programs that compute it from config.json, llama.cpp after its conversion. vLLM
-reads dynamic and longrope, too, but takes one base, or the factors of long texts, for all lengths;
-of longrope llama.cpp's conversion of these families writes no factors."""
-
-
-def read_by(scaling: Mapping[str, Any], own: Sequence[Encoding]) -> tuple[str, ...]:
-    """READ_BY of a scaling of a model with these encodings. Of one with two bases, as Gemma 3,
-    llama.cpp's conversion refuses every scaling but linear; llama3 it counts from 8,192 tokens,
-    whatever config.json says. YaRN's attention_factor is not read by vLLM, and not known to be by
-    llama.cpp's conversion.
-    """
-    kind, programs = scaling["rope_type"], [*READ_BY[scaling["rope_type"]]]
-    refused = sum(isinstance(e, Rotary) for e in own) > 1 and kind not in ("default", "linear")
-    if refused or (kind == "llama3" and scaling["original_max_position_embeddings"] != 8192):
-        programs = [program for program in programs if program != "llama.cpp"]
-    if kind == "yarn" and "attention_factor" in scaling:
-        programs = ["transformers"]
-    return tuple(programs)
 
 
 def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ()) -> dict[str, Any]:

@@ -97,7 +97,6 @@ def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
     [
         (["--places=1"], "--places=1"),
         (["--swaps=yarm"], "did you mean 'yarn'?"),
-        (["--baseline=yarm", "--swaps=yarn"], "did you mean 'yarn'?"),
         (["--margin=-1"], "--margin=-1"),
         (["--lengths=16,x"], "--lengths=16,x: invalid literal"),
         (["--last=16"], "eval.last must be below the shortest evaluation length 16"),

@@ -96,7 +96,7 @@ def found(tmp_path_factory, request):
         "reference": LENGTH,
     }
     run = Run.pretrained(f"hf:{folder / 'model'}", f"files:{folder / 'text.txt'}", asked)
-    return answer(execute(run, folder / "runs"), run.encodings, baseline="yarn")
+    return answer(execute(run, folder / "runs"), run.encodings)
 
 
 @pytest.mark.parametrize(("found", "fault"), CASES, indirect=["found"], scope="module")
