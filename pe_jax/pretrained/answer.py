@@ -14,7 +14,7 @@ from typing import Any
 
 from pe_jax.encoding import Encoding
 from pe_jax.metric import Metric, TextMetric
-from pe_jax.pretrained.config import max_position_embeddings, rope_parameters
+from pe_jax.pretrained.export import with_scaling
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against, difference
@@ -25,7 +25,6 @@ from pe_jax.report.words import join, plusminus, rounded
 from pe_jax.specs.swap import swap
 
 DIGITS = 3
-LONGEST = "max_position_embeddings"
 AS_IT_IS = "as it is"
 
 
@@ -43,16 +42,11 @@ class Choice:
     seconds: float | None
     """Of a window of the first metric."""
     scaling: Mapping[str, Any] | None
-    """Its fields in config.json, also rope_theta and LONGEST; None: it needs code of its own."""
+    """Its fields in config.json; None: it needs code of its own."""
 
     @property
     def name(self) -> str:
         return str(self.way) or AS_IT_IS
-
-    @property
-    def own_code(self) -> bool:
-        """Whether it needs code of its own. The model as it is never does."""
-        return bool(self.way) and self.scaling is None
 
     def best(self, metric: int) -> bool:
         """Whether it has scores by a metric and no test tells them from the best."""
@@ -89,7 +83,9 @@ class Recommendation:
         """
         best = [[c for c in self.ranked if c.best(i)] for i in range(len(self.metrics))]
         by_all = [c for c in best[0] if all(c in others for others in best if others)]
-        return max(by_all or best[0], key=lambda c: (not c.way, not c.own_code), default=None)
+        return max(
+            by_all or best[0], key=lambda c: (not c.way, c.scaling is not None), default=None
+        )
 
 
 def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01) -> Recommendation:
@@ -156,13 +152,13 @@ def _scaling(
 ) -> dict[str, Any] | None:
     members = [e.at(length) for e in (swap(encodings, way.swap) if way.swap else encodings)]
     gemma = result.config.get("lm", {}).get("norm") == "sandwich"
-    if way.swap and gemma and len(encodings) == 2:  # config.json scales its layers without a window
-        return None
     try:
-        own = rope_parameters(members, encodings)
+        config = with_scaling(
+            {"model_type": "gemma3_text" if gemma else ""}, members, length, encodings
+        )
     except ValueError:
         return None
-    return own | {LONGEST: max_position_embeddings(members[0], length)}
+    return {name: value for name, value in config.items() if name != "model_type" and value}
 
 
 def sheet(asked: Recommendation) -> Sheet:
@@ -189,7 +185,7 @@ def sheet(asked: Recommendation) -> Sheet:
                 ),
                 Printed(plusminus(c.short.mean, c.short.half, "+", DIGITS), c.short.mean),
                 Printed("n/a") if c.seconds is None else Printed(rounded(c.seconds), c.seconds),
-                Printed("own code" if c.own_code else "config.json", str(c.own_code)),
+                Printed("own code" if c.scaling is None else "config.json", str(c.scaling is None)),
             )
         )
         numbers.append(
@@ -205,7 +201,7 @@ def sheet(asked: Recommendation) -> Sheet:
                 **{m.name: cell.mean for m, cell in zip(asked.metrics, c.scores, strict=True)},
                 "short": c.short.mean,
                 "seconds": c.seconds,
-                "rope_scaling": json.dumps(c.scaling) if c.scaling else "",
+                "config": json.dumps(c.scaling) if c.scaling else "",
             }
         )
     return Sheet(
@@ -229,7 +225,7 @@ def _line(asked: Recommendation) -> str:
         better = [c.name for c in asked.ranked if c.best(i)]
         if better and chosen.name not in better:
             parts.append(f"Better by {metric.words}: {join(better)}.")
-    if _as_if(asked.result) or not (chosen.way or chosen.scaling):
+    if _as_if(asked.result):
         return " ".join(parts)
     if chosen.scaling is None:
         parts.append(f"{chosen.name} needs own code.")
@@ -237,10 +233,7 @@ def _line(asked: Recommendation) -> str:
         if chosen is None:
             return " ".join(parts)
         parts.append(f"The best without is {chosen.name}.")
-    own = dict(chosen.scaling or {})
-    lines = {name: own.pop(name) for name in ("rope_theta", LONGEST)}
-    lines |= {} if own["rope_type"] == "default" else {"rope_scaling": own}
-    parts.append(f"config.json: {json.dumps(lines)[1:-1]}.")
+    parts.append(f"config.json: {json.dumps(chosen.scaling)[1:-1]}.")
     model, lm = asked.result.config["train"]["init_from"], asked.result.config.get("lm", {})
     if chosen.way and (model.startswith("hf:") or lm.get("activation") == "silu"):  # a Llama
         options = (f"--model={model}", f"--swap={chosen.way.swap}", f"--length={asked.longest}")

@@ -82,7 +82,7 @@ def test_the_choice_is_not_distinguishable_from_the_best_and_needs_no_code(found
     best = {c.name: [cell.best for cell in c.scores] for c in found.choices}
     assert best["yarn"] == [True, True, False] and best["rerope"] == [True, False, True]
     assert found.chosen.name == "yarn"
-    assert {c.name for c in found.choices if c.own_code} == {"rerope", "window"}
+    assert {c.name for c in found.choices if c.scaling is None} == {"rerope", "window"}
     text = sheet.markdown([printed(found)])
     assert "Choose yarn. Better by niah single 1 exact: rerope." in text
     assert '"rope_type": "yarn", "factor": 2.0' in text
@@ -92,8 +92,9 @@ def test_the_choice_is_not_distinguishable_from_the_best_and_needs_no_code(found
 def test_config_json_scales_a_gemma_3_in_layers_without_a_window():
     gemma = parse("rope[1]+rope(base=100.0)[0]+window(window=9)[0]").encodings(DIMS)
     found = {c.name: c for c in answer(result(), gemma).choices}
-    assert found["yarn"].scaling["rope_type"] == "yarn"
-    assert found["rerope"].own_code and not found["as it is"].own_code
+    assert found["yarn"].scaling["rope_scaling"]["rope_type"] == "yarn"
+    assert found["rerope"].scaling is None
+    assert found["as it is"].scaling == {"max_position_embeddings": 128}
 
 
 def test_perplexities_are_compared_by_their_logarithms():
