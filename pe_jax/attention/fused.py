@@ -4,17 +4,15 @@ GPU, forward and backward, which writes neither logits nor weights to memory.
 As in blockwise attention a query block goes through the key blocks that it may see, with an online
 softmax. What encodings add is made inside, tile by tile:
 
-    relative_bias, relative_gate   numbers at the T + S distances of consecutive positions, of which
-                                   a tile reads 2 x block and lays them out along its diagonals
-    relative_keys, _queries,       vectors at these distances: the products with 2 x block of them
-    _values                        are laid out in the same way (TPU)
-    bias, gate, far                the hook's own program for one pair of tokens (pointwise.py)
-    reach, causality, padding      a mask from indices; tiles without a visible pair are left out
+    relative_bias, relative_gate  numbers at the T + S distances of consecutive positions: a tile
+                                  reads 2 x block of them and lays them out along its diagonals
+    bias, gate, far               the hook's own program for one pair of tokens (pointwise.py)
+    reach, causality, padding     a mask from indices; tiles without a visible pair are left out
 
 XLA computes everything else before: `scale`, `qk`, `locate`, the relative hooks themselves. The
 backward pass (Dao, 2023; arXiv:2307.08691) keeps the logarithm of each softmax's denominator,
 computes the weights anew, and gives JAX the gradients of what the kernel read: of queries, keys and
-values, of numbers and vectors at each distance, and of parameters and coordinates of pairs' hooks.
+values, of the numbers at each distance, and of parameters and coordinates of pairs' hooks.
 
     p_ij = exp(s_ij - lse_i)         the softmax's weights
     w_ij = p_ij c_ij                 after the gates c
@@ -23,15 +21,14 @@ values, of numbers and vectors at each distance, and of parameters and coordinat
 
 Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is the output as
 rounded to v's dtype: in bfloat16 a gradient that is a small difference of large sums, such as an
-MLP's in FIRE, is several times less exact than dense attention's. `refusal` says what has no place
-here: hooks that read or replace logits, programs of pairs that are not pointwise, and on a GPU
-vectors at distances, whose products Triton cannot lay out. TPU and GPU differ in `_Tpu` and `_Gpu`
-alone: how a program goes through its blocks, how diagonals are laid out, and how sums over many
-programs are made.
+MLP's in FIRE, is several times less exact than dense attention's. Hooks that read or replace
+logits, vectors at distances and programs of pairs that are not pointwise have no place here
+(`refusal`). TPU and GPU differ in `_Tpu` and `_Gpu` alone: how a program goes through its blocks,
+how diagonals are laid out, and how sums over many programs are made.
 
 Axes: T queries, S keys, H heads, G heads of one program, J components of the dot product, V of the
-values, n of either, B tokens of a block, D = 2 B distances of a tile, W distances of padded queries
-and keys, C numbers of a coordinate.
+values, n of either, B tokens of a block, W distances of padded queries and keys, C numbers of a
+coordinate.
 """
 
 from __future__ import annotations
@@ -59,30 +56,22 @@ from pe_jax.attention.bound import Bound
 from pe_jax.attention.dense import prepare
 from pe_jax.attention.relative import Tables
 from pe_jax.attention.rows import ABSENT, Rows, visible_pairs
-from pe_jax.encoding import HIDDEN, RELATIVE, overrides
+from pe_jax.encoding import HIDDEN, overrides
 
 Target = Literal["tpu", "gpu"]
 Side = Literal["q", "k"]
 """Queries, or keys with their values: the first letter of the names of their arrays."""
-VECTORS: dict[str, Side] = {
-    "relative_keys": "q",
-    "relative_queries": "k",
-    "relative_values": "q",
-}
-"""Whose vectors are multiplied with those at distances: the queries' (for values, weights and
-gradients of them) or the keys'."""
 PAIRS = "bias", "gate", "far"
-REFUSED = "normalize", "logits"
-MOST = 2**24
-"""Bytes of one head's vectors at distances, at most: the core keeps them and their gradient."""
-ROWS = "q", "q_far", "q_plain", "k", "k_far", "k_plain", "k_value"
+REFUSED = "normalize", "logits", "relative_keys", "relative_queries", "relative_values"
+TABLES = "relative_bias", "relative_gate"
+ROWS = "q", "q_far", "k", "k_far", "k_value"
 """The vectors of tokens."""
 ALL = slice(None)
 ATTENTION = "attention"
 """What policies of jax.checkpoint know queries, keys and values by, and the kernel's results."""
 
 
-def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int, target: Target) -> str:
+def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
     """Why the kernel cannot serve these encodings; "" if it can.
 
     Queries must be the last rows of the keys, whose indices are consecutive or absent: those of a
@@ -90,15 +79,8 @@ def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int, target: Target) ->
     """
     if hooks := [hook for hook in REFUSED if pe.has(hook)]:
         return f"{hooks[0]} has no form for tiles"
-    vectors = [hook for hook in VECTORS if pe.has(hook)]
-    if vectors and target == "gpu":
-        return f"{vectors[0]} has no form for Triton"
-    relative = [hook for hook in RELATIVE if pe.has(hook)]
-    if relative and not pe.contiguous:
-        return f"{relative[0]} needs consecutive positions"
-    distances = len(queries.idx) + len(keys.idx)
-    if vectors and 4 * len(vectors) * distances * pe.encodings[0].dims.head > MOST:
-        return f"{vectors[0]} at {distances:,} distances is more than a core can keep"
+    if (tables := [hook for hook in TABLES if pe.has(hook)]) and not pe.contiguous:
+        return f"{tables[0]} needs consecutive positions"
     try:
         _Pairs.of(pe, queries, keys, heads)
     except pointwise.NotPointwise as why:
@@ -124,8 +106,7 @@ def attend_fused(
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
     pairs = _Pairs.of(pe, queries, keys, q.shape[1])
     kind = {"tpu": _Tpu, "gpu": _Gpu}[target]
-    wide = bool(pairs) or any(pe.has(hook) for hook in VECTORS)
-    block = block or kind.block(len(k), v.shape[-1], wide)
+    block = block or kind.block(len(k), v.shape[-1], bool(pairs))
     plan = _Plan(block, len(q), len(k), q.shape[1], pe.causal, pe.reach, pairs, kind, interpret)
     dtype = jnp.result_type(all_queries.rotated, all_keys.rotated)
     tables = Tables.of(pe, queries.pos, keys.pos).of_hook if pe.contiguous else {}
@@ -134,17 +115,10 @@ def attend_fused(
         "k": all_keys.rotated,
         "q_far": all_queries.far,
         "k_far": all_keys.far,
-        "q_plain": all_queries.q if "relative_keys" in tables else None,
-        "k_plain": all_keys.k if "relative_queries" in tables else None,
     }
     given = {name: plan.vectors(a.astype(dtype)) for name, a in vectors.items() if a is not None}
     given["k_value"] = plan.vectors(v)
-    for hook, table in tables.items():
-        if hook in VECTORS:
-            at = plan.vectors_at_distances(table, VECTORS[hook])
-            given[hook] = at.astype(v.dtype if hook == "relative_values" else dtype)
-        else:
-            given[hook] = plan.table(table)
+    given |= {hook: plan.table(table) for hook, table in tables.items()}
     fixed = {
         "q_idx": plan.row(queries.idx, constant_values=ABSENT),
         "k_idx": plan.row(keys.idx, constant_values=ABSENT),
@@ -301,17 +275,6 @@ class _Plan:
         a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
         return jnp.pad(a[:, ::-1], [(0, 0), (first, last)])[:, None]
 
-    def vectors_at_distances(self, a: Float[Array, "H N n"], side: Side) -> Float[Array, "H n W"]:
-        """For keys as in `table`. For queries in the order of `relative.Tables`: of query t and key
-        j, column T' - 1 - t + j of T' padded queries.
-        """
-        if side == "q":
-            first = self.query_blocks * self.block - self.queries
-        else:
-            first, a = self.key_blocks * self.block + self.queries - 1 - a.shape[1], a[:, ::-1]
-        last = self.distances - first - a.shape[1]
-        return jnp.pad(a.swapaxes(1, 2), [(0, 0), (0, 0), (first, last)])
-
     # Which blocks meet, by their numbers. Query t is at the place of key S - T + t.
 
     def keys_of(self, i: Any) -> tuple[Any, Any]:
@@ -414,33 +377,12 @@ class _Tile:
         start = (self.plan.key_blocks - 1 - self.j + self.i) * self.plan.block
         return pl.multiple_of(start, self.plan.block)
 
-    def columns(self, hook: str) -> Any:
-        """The tile's 2 B columns of vectors at distances."""
-        B, start = self.plan.block, self.start
-        if VECTORS[hook] == "q":
-            start = pl.multiple_of((self.plan.query_blocks - 1 - self.i + self.j) * B, B)
-        return pl.ds(start, 2 * B)
-
     def vectors(self, name: str, head: int) -> Float[Array, "n B"]:
         return self.refs[name][head, :, self.at[name[0]]]
-
-    def at_distances(self, hook: str, head: int) -> Float[Array, "n D"]:
-        return self.refs[hook][head, :, self.columns(hook)]
 
     def dot(self, kind: str, head: int) -> Float[Array, "B B"]:
         """The dot products: "" of near pairs, "_far" of far ones."""
         return _product(self.vectors(f"k{kind}", head), self.vectors(f"q{kind}", head), (0, 0))
-
-    def dotted(self, hook: str, head: int, vectors: Float[Array, "n B"]) -> Float[Array, "B B"]:
-        """The product of each query's or key's vector with the one at each pair's distance."""
-        wide = _product(vectors, self.at_distances(hook, head), (0, 0))
-        tile = self.target.diagonals(wide)
-        return tile.T if VECTORS[hook] == "q" else tile
-
-    def by_distance(self, hook: str, tile: Float[Array, "B B"]) -> Float[Array, "B D"]:
-        """The transpose: each query's or key's numbers of a tile at the columns of `columns`."""
-        wide = self.target.spread(tile.T if VECTORS[hook] == "q" else tile)
-        return wide.astype(self.refs[hook].dtype)
 
     def numbers(self, name: str, head: int) -> Array:
         """A number of each token, to be broadcast: [1, B] of queries, [B, 1] of keys."""
@@ -466,9 +408,6 @@ class _Tile:
         s = self.dot("", head)
         if "far" in self.hooks:
             s = jnp.where(self.hooks["far"][head] > 0, self.dot("_far", head), s)
-        for hook, vectors in (("relative_keys", "q_plain"), ("relative_queries", "k_plain")):
-            if hook in self.refs:
-                s += self.dotted(hook, head, self.vectors(vectors, head))
         if "relative_bias" in self.refs:
             s += self.laid_out("relative_bias", head)
         return s + self.hooks["bias"][head] if "bias" in self.hooks else s
@@ -577,9 +516,6 @@ def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
         total = total * rescale + w.sum(0, keepdims=True)
         v, w = tile.vectors("k_value", head), w * tile.gate(head)
         out = out * rescale + _product(v, w.astype(v.dtype), (1, 0))
-        if "relative_values" in tile.refs:
-            wide = tile.by_distance("relative_values", w)
-            out += _product(tile.at_distances("relative_values", head), wide, (1, 1))
         return {"top": new, "total": total, "out": out}
 
     def finish(out, states, shared):
@@ -608,19 +544,17 @@ def _slopes(tile: _Tile, head: int) -> _Slopes:
     p = jnp.where(tile.seen, jnp.exp(tile.logits(head) - tile.numbers("q_lse", head)), 0.0)
     do = tile.vectors("q_slope", head)
     dw = _product(tile.vectors("k_value", head), do, (0, 0))
-    if "relative_values" in tile.refs:
-        dw += tile.dotted("relative_values", head, do)
     gate = tile.gate(head)
     return _Slopes(p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw)
 
 
 # The gradients of one side's vectors and coordinates. The queries' program also adds up those of
-# tables, of vectors at distances and of parameters.
+# tables and of parameters.
 def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Array]:
     other, axis = ("k", 0) if side == "q" else ("q", 1)
     vectors = [name for name in ROWS if name[0] == side and name in arrays]
     coords = [name for name in arrays if name.startswith(f"{side}_coord") and _floats(arrays[name])]
-    summed = (*RELATIVE, "numbers") if side == "q" else ()
+    summed = (*TABLES, "numbers") if side == "q" else ()
 
     def step(tile, sums, states, shared):
         slopes = {head: _slopes(tile, head) for head in states}
@@ -648,19 +582,6 @@ def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Arr
         if side == "k":
             do = tile.vectors("q_slope", head)
             state["k_value"] += _product(do, slopes.weights.astype(do.dtype), (1, 1))
-        for hook, name, slope in (
-            ("relative_keys", "q_plain", slopes.logits),
-            ("relative_queries", "k_plain", slopes.logits),
-            ("relative_values", "q_slope", slopes.weights),
-        ):
-            if hook not in sums and name not in state:
-                continue
-            wide = tile.by_distance(hook, slope)
-            if hook in sums:
-                added = _product(tile.vectors(name, head), wide, (1, 0))
-                sums[hook][head, :, tile.columns(hook)] += added
-            if name in state:
-                state[name] += _product(tile.at_distances(hook, head), wide, (1, 1))
         if "relative_bias" in sums:
             plan.target.add_diagonals(sums["relative_bias"], head, tile.start, slopes.logits)
         if "relative_gate" in sums:
@@ -718,7 +639,7 @@ class _Tpu:
 
     @staticmethod
     def block(keys: int, components: int, wide: bool) -> int:
-        """By the memory of a core: a hook of pairs and one of vectors keep many tiles."""
+        """By the memory of a core: a hook of pairs keeps many tiles."""
         return 128 if wide else min(512, max(128, pl.next_power_of_2(keys)))
 
     @staticmethod
@@ -747,33 +668,23 @@ class _Tpu:
 
     @staticmethod
     def laid_out(ref: Any, head: int, start: Any, block: int) -> Float[Array, "B B"]:
-        """The columns of a table from `start` on, as `diagonals` lays them out."""
-        row = ref[head, :, pl.ds(start, 2 * block)]
-        return _Tpu.diagonals(jnp.broadcast_to(row, (block, 2 * block)))
-
-    @staticmethod
-    def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
-        """Adds the transpose of `laid_out` of a tile."""
-        wide = _Tpu.spread(tile)
-        ref[head, :, pl.ds(start, wide.shape[1])] += wide.sum(0, keepdims=True)
-
-    @staticmethod
-    def diagonals(wide: Float[Array, "B D"]) -> Float[Array, "B B"]:
-        """Of row r the columns from B - 1 - r on: each row is rolled by one more than the last."""
-        block = len(wide)
+        """Of row r the columns of a table from start + B - 1 - r on: each row is rolled by one more
+        than the last.
+        """
+        wide = jnp.broadcast_to(ref[head, :, pl.ds(start, 2 * block)], (block, 2 * block))
         return pltpu.roll(wide, block + 1, 1, stride=1, stride_axis=0)[:, :block]
 
     @staticmethod
-    def spread(tile: Float[Array, "B B"]) -> Float[Array, "B D"]:
-        """The transpose of `diagonals`: row r is rolled by B - 1 - r, bit by bit since a roll by
-        stride goes one way only.
+    def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
+        """Adds the transpose of `laid_out`: row r is rolled by B - 1 - r, bit by bit, since a roll
+        by stride goes one way only.
         """
         block = len(tile)
         wide = jnp.concatenate([tile, jnp.zeros_like(tile)], axis=1)
         shift = block - 1 - jax.lax.broadcasted_iota(jnp.int32, wide.shape, 0)
         for bit in range((block - 1).bit_length()):
             wide = jnp.where((shift >> bit) & 1 == 1, pltpu.roll(wide, 2**bit, 1), wide)
-        return wide
+        ref[head, :, pl.ds(start, 2 * block)] += wide.sum(0, keepdims=True)
 
     @staticmethod
     def run(plan: _Plan, kernel: _Kernel) -> dict[str, Array]:
@@ -821,8 +732,6 @@ class _Tpu:
                 kernel.finish(out, *carried())
 
         outputs = kernel.outputs | kernel.sums
-        kept = [a for part in (kernel.arrays, kernel.sums) for n, a in part.items() if n in VECTORS]
-        memory = 2**24 + sum(8 * a.size // plan.heads for a in kept)  # two buffers of float32
         line = pltpu.VMEM(plan.line(side), jnp.float32)
         scratch = (
             {n: pltpu.VMEM((plan.group, *s), jnp.float32) for n, (s, _) in kernel.of_head.items()},
@@ -835,7 +744,6 @@ class _Tpu:
             out_specs={name: _spec(plan, name, a, blocks) for name, a in outputs.items()},
             out_shape=outputs,
             scratch_shapes=scratch,
-            compiler_params=pltpu.CompilerParams(vmem_limit_bytes=memory) if kept else None,
             interpret=plan.interpret,
         )(kernel.arrays)
 

@@ -17,8 +17,8 @@ from pe_jax.attention import pointwise
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.choose import choose
 from pe_jax.attention.dense import attend
-from pe_jax.attention.fused import REFUSED, VECTORS, attend_fused, refusal
-from pe_jax.encoding import RELATIVE, Encoding, overrides, sites
+from pe_jax.attention.fused import REFUSED, TABLES, attend_fused, refusal
+from pe_jax.encoding import Encoding, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.alibi import ALiBi
 from pe_jax.model.cache import Cache
@@ -28,13 +28,12 @@ from pe_jax.specs.parse import make
 
 TARGETS = "tpu", "gpu"
 LENGTH, QUERIES, BLOCK = 20, 13, 8
-IN_TILES = {*RELATIVE, "bias", "gate", "far", "reach"}
+IN_TILES = {*TABLES, "bias", "gate", "far", "reach"}
 """Hooks that change the kernel; all others are called before it."""
 UNFUSED = {
-    "cope", "dape", "dape_v2", "grape_a", "grape_ap", "path", "relative_projection",
-    "stick_breaking", "tupe",
+    "cope", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "nezha", "path",
+    "relative_projection", "shaw", "stick_breaking", "transformer_xl", "tupe",
 }  # fmt: skip
-ON_TPU = {"deberta", "nezha", "shaw", "transformer_xl"}
 
 
 def bound(name, causal=True):
@@ -47,14 +46,9 @@ def bound(name, causal=True):
     return bind(members, contiguous=not moved), case
 
 
-def refused(pe, case, target="tpu"):
+def refused(pe, case):
     keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
-    return refusal(pe, keys, keys, case.q.shape[1], target)
-
-
-def targets(pe):
-    """Those that serve a bound of consecutive positions."""
-    return ("tpu",) if any(pe.has(hook) for hook in VECTORS) else TARGETS
+    return refusal(pe, keys, keys, case.q.shape[1])
 
 
 def fused(target, block=BLOCK):
@@ -63,11 +57,11 @@ def fused(target, block=BLOCK):
 
 WINDOWED = "t5+window(window=5)"
 HELD = {
-    True: "rerope t5 shaw forget_gate window".split(),
-    False: "t5 shaw transformer_xl deberta urpe window pair_gate".split(),
+    True: "rerope t5 forget_gate window".split(),
+    False: "t5 urpe window pair_gate".split(),
 }
-"""Whose hooks another one has in tiles, too, on each target that serves them; and whose tables and
-tiles in both directions another one has.
+"""Whose hooks another one has in tiles, too; and whose tables and tiles in both directions another
+one has.
 """
 ELSEWHERE = {
     "tpu": [("urpe", True), ("pair_gate", True), ("lm_infinite", True), (WINDOWED, False)],
@@ -83,14 +77,14 @@ def settings():
     seen = set()
     for name in CASES:
         used = frozenset(hook for e in encodings(name) for hook in sites(e))
-        moved = "positions" in used and used & set(RELATIVE)
+        moved = "positions" in used and used & set(TABLES)
         if moved or used & set(REFUSED) or name == "tupe":
             continue
         again = used & IN_TILES in seen
         seen.add(used & IN_TILES)
         both = used & IN_TILES and serves_both_directions(name)
         for causal in (True, False) if both else (True,):
-            for target in ("tpu",) if used & {*VECTORS} else TARGETS:
+            for target in TARGETS:
                 slow = again or name in HELD[causal] or (name, causal) in ELSEWHERE[target]
                 yield pytest.param(name, causal, target, marks=pytest.mark.slow if slow else ())
 
@@ -138,10 +132,7 @@ def test_an_mlp_and_a_learned_table_together_are_dense():
         assert_same(values_and_slopes(pe, case, fused(target)), want)
 
 
-OTHER_TARGETS = [
-    *(("rope+t5", "tpu"), ("forget_gate+urpe", "gpu")),
-    *(("rerope(window=4)", "tpu"), ("transformer_xl", "tpu")),
-]
+OTHER_TARGETS = ("rope+t5", "tpu"), ("forget_gate+urpe", "gpu"), ("rerope(window=4)", "tpu")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +141,6 @@ OTHER_TARGETS = [
         ("rope+t5", "gpu"),
         ("forget_gate+urpe", "tpu"),
         ("rerope(window=4)", "gpu"),
-        ("deberta+shaw", "tpu"),
         *(pytest.param(*case, marks=pytest.mark.slow) for case in OTHER_TARGETS),
     ],
 )
@@ -167,7 +157,6 @@ def test_bfloat16_is_near_float32(spec, target):
 WINDOWS = {
     "window": "t5+window(window=6)",
     "sinks": "window(window=9,sinks=2)+window(window=5,sinks=6)",
-    "vectors at distances": "shaw+window(window=6,sinks=2)",
     "a window and gates": "urpe+window(window=4,sinks=5)",
 }
 
@@ -185,7 +174,7 @@ def test_tiles_that_a_window_leaves_out_and_keys_that_are_not_there_change_nothi
     length, queries = 41, 18
     dims = WIDE._replace(causal=causal)
     pe, case, place = bind(make(WINDOWS[name], dims)), example(length, dims), np.arange(length)
-    target = targets(pe)[-1] if causal else "tpu"
+    target = "gpu" if causal else "tpu"
     q, k, v = (jnp.asarray(getattr(case, n)) for n in "qkv")
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -225,16 +214,12 @@ def test_which_encodings_are_fused():
             members = encodings(name)
             moved = any(overrides(e, "positions") for e in members)
             pe = traced(members, contiguous=not moved)
-            for target in TARGETS:
-                reasons[target, name] = refused(pe, example(LENGTH, WIDE), target)
-        pe = traced(make("alibi", WIDE), False)
-        reasons["scattered"] = refused(pe, example(LENGTH, WIDE))
-        reasons["long"] = refused(traced(make("shaw", WIDE)), example(2**18, WIDE))
+            reasons[name] = refused(pe, example(LENGTH, WIDE))
+        reasons["scattered"] = refused(traced(make("alibi", WIDE), False), example(LENGTH, WIDE))
 
     jax.eval_shape(ask)
-    assert "consecutive" in reasons["scattered"] and "524,288 distances" in reasons["long"]
-    of_target = {t: {n for n in ENCODINGS if reasons[t, n]} for t in TARGETS}
-    assert of_target == {"tpu": UNFUSED, "gpu": UNFUSED | ON_TPU}
+    assert "consecutive" in reasons["scattered"]
+    assert {name for name in ENCODINGS if reasons[name]} == UNFUSED
 
 
 @dataclasses.dataclass(frozen=True)
@@ -356,7 +341,7 @@ def test_what_is_not_fused_is_as_before(monkeypatch):
 
 LOWERED = [
     *("rope+t5+forget_gate+urpe+window(window=8,sinks=2)", "fire(width=2)"),
-    *("shaw+deberta", "chunk(chunk=48)"),
+    "chunk(chunk=48)",
 ]
 
 
@@ -380,7 +365,7 @@ def test_the_gradient_lowers_for_cuda_and_tpu(spec):
     vectors = jax.ShapeDtypeStruct((2, *case.q.shape), jnp.bfloat16)
     x = jax.ShapeDtypeStruct((2, *case.x.shape), jnp.float32)
     kernels = {"tpu": ("tpu", "tpu_custom_call"), "gpu": ("cuda", "triton")}
-    for target in targets(pe) if jax.__version_info__ < (0, 11) else ("tpu",):
+    for target in TARGETS if jax.__version_info__ < (0, 11) else ("tpu",):
         platform, kernel = kernels[target]
         step = jax.jit(jax.grad(functools.partial(loss, target), argnums=(0, 1, 2, 3, 4)))
         traced = step.trace(pe.params, x, *[vectors] * 3)

@@ -80,7 +80,6 @@ SETS = "rope kerple_log urpe forget_gate fire(width=4) t5+window rerope".split()
             for case in zip(SETS, itertools.cycle(["gpu", "tpu"]))
         ),
         ("randomized+rope", "gpu"),
-        ("shaw+deberta", "tpu"),
     ],
 )
 def test_no_array_of_a_fused_program_is_over_all_pairs(name, target):
