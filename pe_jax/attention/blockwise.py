@@ -1,22 +1,19 @@
 """Blockwise attention, in memory linear in the length: the formulas of the package (`__init__.py`)
-for a tile at a time, the pairs of a block of queries and a block of keys.
+tile by tile, a block of queries with a block of keys.
 
-The softmax is computed online (Milakov & Gimelshein, 2018, arXiv:1805.02867). A query block goes
-through its key blocks, and of those met so far it keeps three quantities for each query and head:
+The softmax is online (Milakov & Gimelshein, 2018, arXiv:1805.02867). Along the key blocks of a
+query block three sums are carried for each query and head:
 
     top    the largest logit
     total  sum_j exp(s_ij - top)
     out    sum_j exp(s_ij - top) gate_ij c_{i-j} (v_j + r^V_{i-j})
 
-Where a key block raises `top`, what was summed before is first multiplied by
-exp(old top - new top). In the end out / total is the output. The gates are not in `total`, since
-they multiply weights that are already normalised.
+A key block that raises `top` first multiplies the sums by exp(old top - new top). The output is
+out / total in the end; gates are not in `total`, since they multiply normalised weights.
 
-The loop over query blocks and the loop over key blocks are checkpointed. For the backward pass the
-first keeps the inputs of each query block, the second the three quantities before each key block.
-
-With an encoding that needs whole rows (`Bound.whole_rows`) only the queries are cut into blocks,
-and each query block gets all its keys at once.
+Both loops are checkpointed: for the backward pass the one over query blocks keeps their inputs, the
+one over key blocks the three sums before each. With an encoding that needs whole rows
+(`Bound.whole_rows`) only queries are cut into blocks.
 
 Axes: T queries, S keys, H heads, K head size, Q query blocks.
 """
@@ -51,12 +48,11 @@ def attend_blockwise(
     keys: Rows,
     block: int = 128,
 ) -> Float[Array, "T H K"]:
-    """What `dense.attend` computes, in memory O(T + S), gradients included; in memory O(block S)
-    with an encoding that needs whole rows.
+    """As `dense.attend`, in memory O(T + S) with gradients; O(block S) with an encoding that needs
+    whole rows.
 
-    `block` is the number of tokens in a query block and in a key block. Tiles that the mask hides
-    are skipped, and with a window W a query looks at O(W) keys only. The indices of queries must be
-    among those of the keys, in bidirectional models too.
+    `block` is the number of tokens in a block. Tiles that the mask hides are skipped; with a window
+    W a query reads O(W) keys. The indices of queries must be among those of the keys.
     """
     T = q.shape[0]
     terms = relative_terms(pe, queries.pos, keys.pos, room=block)
@@ -89,11 +85,9 @@ def _by_tiles(
 
 # The output of one query block from the `groups` of tiles that it visits (`_visits`).
 #
-# Each tile takes the branch of its kind. In a far one all pairs have the same relative terms:
-# instead of a vector for each distance, shifted into place, one serves the whole tile.
-#
-# The arguments of a branch are kept for the backward pass at every step. So a branch gets the keys
-# and terms of its tile alone, and does not cut them from those of all tiles.
+# In a far tile all pairs have the same relative terms, so that one vector serves it. The arguments
+# of a branch are kept for the backward pass at every step, so a branch gets the keys and terms of
+# its tile alone.
 def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
     def empty(running, tile):
         return running
@@ -119,11 +113,8 @@ def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H 
     return running.output()
 
 
-# EMPTY: the mask hides every pair. FAR: every pair is so far apart that the relative hooks are
-# constant, by `Bound.constant_from`. NEAR: any other.
-#
-# It looks at the first and the last index of the blocks alone, so a tile whose pairs are all hidden
-# may come out as NEAR or FAR.
+# EMPTY: the mask hides every pair. FAR: the relative hooks are constant (`Bound.constant_from`).
+# NEAR: any other. By the first and last index alone, so a hidden tile may be NEAR or FAR, too.
 def _tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int[Array, ""]:
     first, last = jnp.min(jnp.where(k_idx >= 0, k_idx, 2**30)), jnp.max(k_idx)
     q_first, q_last = q_idx[0], jnp.max(q_idx)
@@ -140,7 +131,7 @@ def _tile_kind(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Int
 
 
 class Running(NamedTuple):
-    """The state of the online softmax after the keys that a query block has visited."""
+    """The sums of the online softmax."""
 
     top: Float[Array, "H T"]
     total: Float[Array, "H T"]
@@ -148,8 +139,8 @@ class Running(NamedTuple):
 
     @classmethod
     def start(cls, T: int, H: int, K: int) -> Running:
-        """Before the first key block. `top` is between the logits and HIDDEN, so that keys which a
-        query does not see weigh exp(HIDDEN - top) = 0, even where it sees none.
+        """Before the first key block. `top` is between the logits and HIDDEN, so that hidden keys
+        weigh exp(HIDDEN - top) = 0, even where a query sees none.
         """
         return cls(jnp.full((H, T), HIDDEN / 2), jnp.zeros((H, T)), jnp.zeros((H, T, K)))
 
@@ -157,9 +148,8 @@ class Running(NamedTuple):
         """After one more key block."""
         seen = visible(pe, queries.rows.idx, keys.rows.idx)[None]
         s = masked_logits(pe, queries, keys, terms, seen)
-        # The output does not depend on top, so its gradient is 0. Computed, it would not come out
-        # as 0: the gradient of a maximum compares it with logits that the backward pass computes
-        # anew, with other roundings.
+        # The output does not depend on top. Its gradient would not come out as 0: it compares top
+        # with logits that the backward pass computes anew, with other roundings.
         top = jax.lax.stop_gradient(jnp.maximum(self.top, s.max(-1)))
         w = jnp.exp(s - top[..., None])
         rescale = jnp.exp(self.top - top)
@@ -176,9 +166,8 @@ class Running(NamedTuple):
 # By whole rows
 
 
-# Each query block with all keys at once. In a causal model with as many queries as keys the query
-# blocks of each quarter of the sequence get the keys up to the end of that quarter alone, which
-# spares 3/8 of the pairs.
+# Each query block with all keys. In a causal model with as many queries as keys each quarter of the
+# query blocks gets the keys up to its end alone, which spares 3/8 of the pairs.
 def _by_whole_rows(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int, T: int
 ) -> Float[Array, "Q T H K"]:
@@ -190,7 +179,6 @@ def _by_whole_rows(
     ends = [0, *(count * part // 4 for part in (1, 2, 3) if in_quarters), count]
 
     def attended(begin: int, end: int):
-        """What query blocks `begin` to `end` give."""
         size = S if end == count else end * block
         some = jax.tree.map(lambda a: a[:size], keys).heads_first()
 
@@ -206,27 +194,19 @@ def _by_whole_rows(
 
 # Which key blocks a query block visits, and the arrays cut accordingly
 #
-# Queries and keys are padded and cut into blocks of equal size. A query block visits all key
-# blocks; or, where an encoding has a `reach`, those that its window overlaps (near), and those of
-# the sinks (first). A key that is in both is masked among the first ones. The work is then linear
-# in the length.
+# A query block visits all key blocks; or, with a `reach`, those that its window overlaps (near) and
+# those of the sinks (first), so that work is linear in the length. A key in both is masked among
+# the first. Near blocks begin where the window of the block's first query does, not at a multiple
+# of the block size: their tiles have the same distances for every query block.
 #
-# The near blocks begin where the window of the query block's first query does, not at a multiple of
-# the block size. So their tiles have the same distances for every query block, and the terms of the
-# first query block serve all.
-#
-# Where a window overlaps few key blocks, those of every query block are laid out before the loop
-# over query blocks, as [Q, near, ...], so a key is there several times. Were they cut out of all
-# keys inside the loop, the gradient of every cut would be an array of the size of all keys, zero
-# but for a few blocks. Those of a wider window are cut out inside the loop all the same: laid out
-# they would take `near` times the memory of the keys, and their tiles take longer than the
-# gradients of cuts.
+# Near blocks of a narrow window are laid out before the loop over query blocks, as [Q, near, ...]:
+# the gradient of a cut inside it would be an array of the size of all keys. Those of a wider window
+# would take `near` times the memory of the keys, and are cut inside the loop.
 
 
-# (own, groups): arrays [Q, ...] that differ between query blocks, for a loop to slice; and a
-# function: `groups(i, own[i])` lists one or two groups of tiles for query block i, each to be
-# scanned: key blocks and the relative terms of their tiles, both [blocks, ...]. `queries` must fill
-# whole blocks; `keys` are neither padded nor cut; `terms` are of all queries and keys.
+# (own, groups): arrays [Q, ...] for a loop to slice; and a function: `groups(i, own[i])` lists one
+# or two groups of tiles for query block i, each to be scanned: key blocks and the relative terms of
+# their tiles, both [blocks, ...]. `queries` fill whole blocks; `keys` are neither padded nor cut.
 def _visits(
     pe: Bound, queries: Rows, keys: Keys, terms: Relative, block: int
 ) -> tuple[Any, Callable[[Any, Any], list[tuple[Keys, Relative]]]]:
@@ -242,8 +222,7 @@ def _visits(
         tiles = terms.tiles(block, Q * block, count * block)
         return None, lambda i, own: [(every, _cut(tiles, Q - 1 - i, count))]
 
-    # The row with index 0; if none has it, where consecutive rows would have it, which may be below
-    # 0 or beyond the end.
+    # Where consecutive rows have index 0, which may be below 0 or beyond the end.
     idx = keys.rows.idx
     row_of_index_0 = -jnp.max(jnp.where(idx >= 0, idx - jnp.arange(S), -S))
     begin_idx = queries.idx[0] - (window - 1)

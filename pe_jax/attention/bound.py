@@ -1,8 +1,8 @@
-"""Several encodings taken as one: `fold_positions` for the hook `positions`, which the model calls
-before its first layer, and `Bound` for the hooks that attention calls in a layer.
+"""Composition of encodings: `fold_positions` for the hook `positions`, before the first layer, and
+`Bound` for the hooks of attention in a layer.
 
-Where several encodings override a hook, terms that are added are summed, factors are multiplied,
-and a tensor that is replaced goes from one encoding to the next, in the order of the tuple.
+Added terms are summed, factors are multiplied, and transforms act one after another, in the order
+of the tuple.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size, B batch.
 """
@@ -28,14 +28,15 @@ def fold_positions(
     key: Key[Array, "..."] | None,
     train: bool,
 ) -> Num[Array, "L"] | Num[Array, "B L"]:
-    """The positions after every `positions` hook: [L] where the batch shares them, else [B, L].
+    """Positions after every `positions` hook: [L] where the batch shares them, else [B, L].
 
-    `key` is one key, which makes one draw for the whole batch unless an encoding is `per_sequence`;
-    or one key for each sequence; or None, where nothing is to be drawn. The place of an encoding in
-    the tuple is folded into its key. `pos` is below 0 where there is no token. There every hook
-    gets a number below 0, and the result has 0, where every table has a row. TypeError if a hook
-    reads the tokens, so that its positions differ between sequences, and its class is not
-    `per_sequence`.
+    Args:
+        pos: below 0 where there is no token: there every hook gets a number below 0, and the result
+            is 0, which every table has a row for.
+        key: one key (one draw for the batch, unless an encoding is `per_sequence`), one key for
+            each sequence, or None, if nothing is drawn. An encoding's place is folded into its key.
+
+    TypeError if a hook reads the tokens and its class is not `per_sequence`.
     """
     members = [(i, e) for i, e in enumerate(encodings) if overrides(e, "positions")]
     if not members:
@@ -66,9 +67,7 @@ def fold_positions(
 def shared_positions(
     of_tokens: Callable[[Int[Array, "L"]], Num[Array, "L"]], tokens: Int[Array, "B L"]
 ) -> Num[Array, "L"] | None:
-    """The positions that a function of the tokens gives to every sequence of a batch; None if they
-    depend on the tokens.
-    """
+    """Positions that do not depend on the tokens; None if they do."""
     try:
         return jax.vmap(of_tokens, out_axes=None)(tokens)
     except ValueError as error:  # vmap refuses what differs between the sequences
@@ -84,22 +83,19 @@ def shared_positions(
 )
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """The encodings that act in one layer, with the parameters that they have there.
+    """The encodings of a layer with their parameters: a pytree whose leaves are the parameters.
 
-    A pytree whose leaves are the parameters. Its methods are the hooks of the contract, folded over
-    the encodings that override them. `coords`, `q_coords` and `k_coords` are what `locate` returns:
-    a tuple with one entry for each encoding, whether or not it overrides the hook.
+    Its methods are the hooks of the contract, composed. `coords`, `q_coords` and `k_coords` are the
+    result of `locate`, a tuple with an entry for each encoding.
     """
 
     params: tuple[Params, ...]
     encodings: tuple[Encoding, ...]
     contiguous: bool = True
-    """Whether positions are consecutive integers. Then the distance of two tokens follows from
-    their places alone, and relative hooks are evaluated once for each distance that occurs.
-    """
+    """Whether positions are consecutive integers, so that distances follow from places alone."""
     causal: bool = True
     below: int | None = None
-    """A number that integer positions are below; None: not known."""
+    """An upper bound of integer positions, exclusive; None: not known."""
     tables: dict[str, Array] | None = None
     """The relative hooks at all distances of such positions (`tabulated`)."""
 
@@ -115,18 +111,18 @@ class Bound:
 
     @property
     def whole_rows(self) -> bool:
-        """Whether a query's weights can only be computed with all its keys at hand."""
+        """Whether the weights of a query need all its keys at once."""
         return self.has("normalize") or any(e.whole_rows for e in self.encodings)
 
     @property
     def reach(self) -> tuple[tuple[int, int], ...]:
-        """(window, sinks) of every encoding that limits what a query sees; all limits hold."""
+        """(window, sinks) of every encoding with a limit; all limits hold."""
         return tuple(r for e in self.encodings if (r := e.reach()) is not None)
 
     @property
     def span(self) -> int | None:
-        """The number of tokens, its own included, that the output of a query depends on: the
-        narrowest window. None: all tokens before it.
+        """The tokens, its own included, on which the output of a query depends: the narrowest
+        window. None: all tokens before it.
         """
         windows = [window for window, sinks in self.reach if not sinks]
         if not windows or not self.causal or self.whole_rows or self.has("locate"):
@@ -135,10 +131,8 @@ class Bound:
 
     @property
     def constant_from(self) -> int | None:
-        """The distance from which no relative hook of any encoding changes any more.
-
-        None: one of them always changes, none is overridden, or positions are not contiguous, so
-        that the distance of two tokens is not known from their places.
+        """The distance beyond which all relative hooks are constant. None: one of them always
+        changes, none is overridden, or positions are not contiguous.
         """
         if not self.contiguous:
             return None
@@ -155,9 +149,8 @@ class Bound:
     def locate(
         self, x: Float[Array, "L D"], pos, before: tuple | None = None
     ) -> tuple[Coords, ...]:
-        """For each encoding what its `locate` makes of x, or else the positions as they are.
-
-        `before` has for each encoding the last row located so far; None: the sequence starts here.
+        """For each encoding its `locate` of x, or the positions where it has none. `before` has for
+        each encoding the last row located so far; None: the sequence starts here.
         """
         previous = before or (None,) * len(self.encodings)
         members = zip(self.encodings, self.params, previous, strict=True)
@@ -167,52 +160,52 @@ class Bound:
         )
 
     def scale(self, coords):
-        """The product of all `scale` hooks: [T, H], what broadcasts to it, or 1.0."""
+        """The product of all `scale` hooks, broadcastable to [T, H]."""
         members = self._members("scale", coords)
         return math.prod((e.scale(params, c) for e, params, c in members), start=1.0)
 
     def qk(self, q, k, q_coords, k_coords):
-        """Queries and keys for the dot product alone: every `qk` hook in turn."""
+        """Queries and keys of the dot product: every `qk` hook in turn."""
         for e, params, qc, kc in self._members("qk", q_coords, k_coords):
             q, k = e.qk(params, q, k, qc, kc)
         return q, k
 
     def far(self, q_coords, k_coords) -> Bool[Array, "T S"]:
-        """The pairs whose dot product is of `far_qk`, in a model that has the hook."""
+        """The pairs whose dot product is of `far_qk`; needs an encoding with the hook."""
         ((e, _, qc, kc),) = self._members("far", q_coords, k_coords)
         return e.far(qc, kc)
 
     def far_qk(self, q, k, q_coords, k_coords):
-        """Queries and keys for the dot product of far pairs: every `qk` hook in turn."""
+        """Queries and keys of the dot product of far pairs: every `qk` hook in turn."""
         for e, params, qc, kc in self._members("qk", q_coords, k_coords):
             q, k = e.qk(params, q, k, *e.far_positions(qc, kc))
         return q, k
 
     def bias(self, q_coords, k_coords):
-        """The sum of all `bias` hooks: [H, T, S], what broadcasts to it, or 0.0."""
+        """The sum of all `bias` hooks, broadcastable to [H, T, S]."""
         members = self._members("bias", q_coords, k_coords)
         return sum((e.bias(params, qc, kc) for e, params, qc, kc in members), start=0.0)
 
     def gate(self, q_coords, k_coords):
-        """The product of all `gate` hooks: [H, T, S], what broadcasts to it, or 1.0."""
+        """The product of all `gate` hooks, broadcastable to [H, T, S]."""
         members = self._members("gate", q_coords, k_coords)
         return math.prod((e.gate(params, qc, kc) for e, params, qc, kc in members), start=1.0)
 
     def logits(self, logits, q, k, q_coords, k_coords, hide: Callable):
-        """Every `logits` hook in turn; `hide` puts HIDDEN at masked pairs after each of them."""
+        """Every `logits` hook in turn; `hide` masks the logits after each."""
         for e, params, qc, kc in self._members("logits", q_coords, k_coords):
             logits = hide(e.logits(params, logits, q, k, qc, kc))
         return logits
 
     def normalize(self, logits):
-        """Weights from logits: by the softmax over keys, or by the encoding that replaces it."""
+        """Weights from logits: the softmax over keys, or its replacement."""
         for e, params in self._members("normalize"):
             return e.normalize(params, logits)
         return jax.nn.softmax(logits, axis=-1)
 
     def tabulated(self, queries: int, keys: int) -> Bound:
-        """Itself, with the relative hooks evaluated at every distance that can occur, where there
-        are many fewer of these than pairs: they are then looked up pair by pair.
+        """Evaluates the relative hooks at every distance that can occur, if there are many fewer
+        of these than pairs: `relative` then looks them up.
         """
         distances = 2 * (self.below or 0) + 1
         if self.contiguous or self.below is None or 8 * distances > queries * keys:
@@ -225,17 +218,16 @@ class Bound:
         return dataclasses.replace(self, tables=tables)
 
     def relative(self, hook: str, n: Num[Array, "N"]):
-        """A `relative_*` hook at the distances n, [H, N] or [H, N, K] as the contract says: the
-        product over the encodings for `relative_gate`, the sum for the others. A number where no
-        encoding gives an array.
+        """A `relative_*` hook at the distances n, [H, N] or [H, N, K]: the product over encodings
+        for `relative_gate`, the sum for the others; a number where no encoding gives an array.
 
-        In a causal model only hidden pairs have negative distances. The hooks get 0 in their place,
-        since one with a logarithm may not be finite below 0.
+        In a causal model only hidden pairs have negative distances. Hooks get 0 instead, since one
+        with a logarithm may not be finite below 0.
         """
         table = (self.tables or {}).get(hook)
         if table is not None and self.below and jnp.issubdtype(n.dtype, jnp.integer):
-            found = table.at[n + self.below].get(mode="fill", fill_value=jnp.nan)
-            return jnp.moveaxis(found, 0, 1)
+            values = table.at[n + self.below].get(mode="fill", fill_value=jnp.nan)
+            return jnp.moveaxis(values, 0, 1)
         n = jnp.maximum(n, 0) if self.causal else n
         terms = [getattr(e, hook)(params, n) for e, params in self._members(hook)]
         return math.prod(terms) if hook == "relative_gate" else sum(terms)

@@ -1,4 +1,4 @@
-"""Which form of attention a layer runs (dense, blockwise or fused), and with which blocks."""
+"""The form of attention of a layer, dense, blockwise or fused, and the size of its blocks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from pe_jax.attention.fused import attend_fused, refusal
 def choose(
     form: str, pe: Bound, batch: int, heads: int, queries: int, keys: int, full: bool = False
 ) -> Callable:
-    """`attend`; or `attend_blockwise` with the size of its blocks set; or a function that calls
-    `attend_fused` for encodings that it serves (`fused.refusal`), and one of these two for others.
+    """`attend`, `attend_blockwise` with a size of blocks, or `attend_fused` with one of these two
+    for encodings that it does not serve (`fused.refusal`).
 
-    `form` is "dense", "blockwise", "fused" or "auto": fused on a TPU or a GPU from 128 keys on, and
-    otherwise dense while the logits fit. Fused attention is for a `full` forward pass alone,
-    without a cache or a memory, and what it does not serve is as with "auto". `queries` and `keys`
-    are the numbers of them that each of the `batch` sequences has.
+    `form` is "dense", "blockwise", "fused" or "auto": fused on a TPU or GPU from 128 keys on, else
+    dense while the logits fit. Fused attention needs a `full` forward pass, without a cache or a
+    memory; without it "fused" is "auto". `queries` and `keys` are numbers of each sequence.
     """
     auto = form in ("auto", "fused")
     if form == "dense" or (auto and _dense_is_better(pe, batch * heads, queries, keys)):

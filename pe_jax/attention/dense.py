@@ -1,7 +1,5 @@
 """Dense attention: the formulas of the package (`__init__.py`) for all queries and keys at once.
-
-Blockwise attention (blockwise.py) computes the same terms with the functions below `attend`, for a
-block of queries at a time.
+Blockwise attention calls the functions below `attend` for its blocks.
 
 Axes: T queries, S keys, H heads, K head size.
 """
@@ -26,9 +24,9 @@ def attend(
     queries: Rows,
     keys: Rows,
 ) -> Float[Array, "T H K"]:
-    """The attention output of every query, in v's dtype. Memory is O(H T S).
+    """The output of every query, in v's dtype. Memory is O(H T S).
 
-    `queries` and `keys` are the rows of q and of k, v. In a causal model no query may come after
+    `queries` and `keys` are the rows of q and of k and v. In a causal model no query may come after
     the last key.
     """
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
@@ -38,7 +36,7 @@ def attend(
 
 
 def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Keys]:
-    """Computed once for each query and key: q', q'' and k'', the last two for far pairs, too."""
+    """q', q'' and k'', the last two for far pairs, too."""
     scale = jnp.asarray(pe.scale(queries.coords), jnp.float32) * q.shape[-1] ** -0.5
     q = (q * (scale[..., None] if scale.ndim else scale)).astype(q.dtype)
     coords = queries.coords, keys.coords
@@ -50,7 +48,7 @@ def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Key
 def attend_whole_rows(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative
 ) -> Float[Array, "T H K"]:
-    """The outputs, float32, of queries that have all their keys at hand; both heads first."""
+    """The output, float32, of queries with all their keys at once; both heads first."""
     seen = visible(pe, queries.rows.idx, keys.rows.idx)[None]
     s = masked_logits(pe, queries, keys, terms, seen)
     w = jnp.where(seen, pe.normalize(s), 0.0)
@@ -60,9 +58,7 @@ def attend_whole_rows(
 def masked_logits(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, seen: Bool[Array, "1 T S"]
 ) -> Float[Array, "H T S"]:
-    """s, after the last `logits` hook: HIDDEN where a query does not see a key. Of queries and keys
-    with heads first.
-    """
+    """s after the last `logits` hook, HIDDEN where a query does not see a key; heads first."""
     q_coords, k_coords = queries.rows.coords, keys.rows.coords
 
     def hide(logits):
@@ -98,12 +94,10 @@ def _products(
 def gated_sum(
     pe: Bound, w: Float[Array, "H T S"], queries: Queries, keys: Keys, terms: Relative
 ) -> Float[Array, "H T K"]:
-    """sum_j w_ij gate_ij c_{i-j} (v_j + r^V_{i-j}), float32. It is linear in the weights w, so the
-    online softmax calls it with weights that are not yet divided by their sum. Keys have heads
-    first.
+    """sum_j w_ij gate_ij c_{i-j} (v_j + r^V_{i-j}), float32; keys with heads first. The online
+    softmax calls it with weights w that are not yet normalised.
     """
-    v = keys.v
-    w = gated(pe, w, queries, keys, terms)
+    w, v = gated(pe, w, queries, keys, terms), keys.v
     out = jnp.einsum("hts,hsk->htk", w.astype(v.dtype), v, preferred_element_type=jnp.float32)
     return out + terms.values(pe, w, queries, keys)
 
@@ -111,5 +105,5 @@ def gated_sum(
 def gated(
     pe: Bound, w: Float[Array, "H T S"], queries: Queries, keys: Keys, terms: Relative
 ) -> Float[Array, "H T S"]:
-    """The weights w after every gate: w_ij gate_ij c_{i-j}."""
+    """w_ij gate_ij c_{i-j}."""
     return w * pe.gate(queries.rows.coords, keys.rows.coords) * terms.gate(pe, queries, keys)

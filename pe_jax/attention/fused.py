@@ -1,30 +1,29 @@
-"""Fused attention: the formulas of the package (`__init__.py`) in one Pallas kernel for a TPU or a
-GPU, forward and backward, which writes neither logits nor weights to memory.
+"""Fused attention: the formulas of the package (`__init__.py`) in Pallas kernels for a TPU or a
+GPU, forward and backward, that write neither logits nor weights to memory.
 
-As in blockwise attention a query block goes through the key blocks that it may see, with an online
-softmax. What encodings add is made inside, tile by tile:
+A query block goes along the key blocks that it sees, with an online softmax. Inside, tile by tile,
+are computed
 
     relative_bias, relative_gate  numbers at the T + S distances of consecutive positions: a tile
                                   reads 2 x block of them and lays them out along its diagonals
     bias, gate, far               the hook's own program for one pair of tokens (pointwise.py)
     reach, causality, padding     a mask from indices; tiles without a visible pair are left out
 
-XLA computes everything else before: `scale`, `qk`, `locate`, the relative hooks themselves. The
-backward pass (Dao, 2023; arXiv:2307.08691) keeps the logarithm of each softmax's denominator,
-computes the weights anew, and gives JAX the gradients of what the kernel read: of queries, keys and
-values, of the numbers at each distance, and of parameters and coordinates of pairs' hooks.
+and by XLA before it `scale`, `qk`, `locate` and the relative hooks. The backward pass (Dao, 2023;
+arXiv:2307.08691) keeps the log of each softmax's denominator, recomputes the weights, and gives JAX
+the gradients of the kernel's inputs: queries, keys and values, numbers at each distance, parameters
+and coordinates of pairs' hooks.
 
     p_ij = exp(s_ij - lse_i)         the softmax's weights
     w_ij = p_ij c_ij                 after the gates c
     dw   = do v^T,  dc = p dw,  ds = p (c dw - delta),  delta_i = do_i . o_i
     dq   = ds k,  dk = ds^T q,  dv = w^T do
 
-Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is the output as
-rounded to v's dtype: in bfloat16 a gradient that is a small difference of large sums, such as an
-MLP's in FIRE, is several times less exact than dense attention's. Hooks that read or replace
-logits, vectors at distances and programs of pairs that are not pointwise have no place here
-(`refusal`). TPU and GPU differ in `_Tpu` and `_Gpu` alone: how a program goes through its blocks,
-how diagonals are laid out, and how sums over many programs are made.
+Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is rounded to v's
+dtype: in bfloat16 a gradient that is a small difference of large sums, as of FIRE's MLP, is several
+times less exact than dense attention's. Not served (`refusal`): hooks that read or replace logits,
+vectors at distances, and programs of pairs that are not pointwise. TPU and GPU differ in the loop
+over blocks, the layout of diagonals and sums over programs (`_Tpu`, `_Gpu`).
 
 Axes: T queries, S keys, H heads, G heads of one program, J components of the dot product, V of the
 values, n of either, B tokens of a block, W distances of padded queries and keys, C numbers of a
@@ -60,7 +59,7 @@ from pe_jax.encoding import HIDDEN, overrides
 
 Target = Literal["tpu", "gpu"]
 Side = Literal["q", "k"]
-"""Queries, or keys with their values: the first letter of the names of their arrays."""
+"""Queries, or keys with values: the first letter of the names of their arrays."""
 PAIRS = "bias", "gate", "far"
 REFUSED = "normalize", "logits", "relative_keys", "relative_queries", "relative_values"
 TABLES = "relative_bias", "relative_gate"
@@ -68,7 +67,7 @@ ROWS = "q", "q_far", "k", "k_far", "k_value"
 """The vectors of tokens."""
 ALL = slice(None)
 ATTENTION = "attention"
-"""What policies of jax.checkpoint know queries, keys and values by, and the kernel's results."""
+"""The name in policies of jax.checkpoint of queries, keys and values and the kernel's results."""
 
 
 def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
@@ -99,9 +98,8 @@ def attend_fused(
     block: int | None = None,
     interpret: bool = False,
 ) -> Float[Array, "T H K"]:
-    """What `dense.attend` computes, in memory O(T + S), gradients included, where `refusal` is
-    empty; in v's dtype. `block` is the number of tokens in a block of queries and of keys.
-    `interpret` runs the kernel of the target on a CPU.
+    """As `dense.attend`, in memory O(T + S) with gradients, where `refusal` is empty. `block` is
+    the number of tokens in a block; `interpret` runs the kernel of the target on a CPU.
     """
     all_queries, all_keys = prepare(pe, q, k, v, queries, keys)
     pairs = _Pairs.of(pe, queries, keys, q.shape[1])
@@ -135,25 +133,25 @@ def _floats(a: Any) -> bool:
 
 
 class _Pairs(NamedTuple):
-    """The hooks of pairs, of all encodings, as programs for one pair of tokens.
+    """The hooks of pairs of all encodings, as programs for one pair of tokens.
 
-    The arguments of `forward` are those leaves of the parameters, of the query's coordinates and of
-    the key's that a hook reads; its results are what the hooks give, [H] each. `backward` gets the
-    cotangents of the results as well, and gives those of the arguments that are floats.
+    `forward` maps the leaves of the parameters and of the query's and the key's coordinates that a
+    hook reads to the results of the hooks, [H] each. `backward` also gets the cotangents of the
+    results, and returns those of the arguments that are floats.
     """
 
     names: tuple[str, ...]
-    """Of the results, as in PAIRS. "far" gives 1 where a pair is far, and has no gradient."""
+    """Of the results, as in PAIRS. "far" is 1 or 0, and has no gradient."""
     arrays: dict[str, Array]
-    """The inputs of the kernel: coordinates, [L, ...], and all parameters, "numbers" [P]."""
+    """Inputs of the kernel: coordinates, [L, ...], and all parameters, "numbers" [P]."""
     arguments: tuple[tuple[str, Any], ...]
-    """For each argument the array that has it, and its shape and dtype."""
+    """Of each argument the name of its array, its shape and dtype."""
     forward: ClosedJaxpr
     backward: ClosedJaxpr
 
     @classmethod
     def of(cls, pe: Bound, queries: Rows, keys: Rows, heads: int) -> _Pairs | None:
-        """None if no encoding has such a hook. NotPointwise if tiles cannot be made by it."""
+        """None without such a hook; NotPointwise if one cannot run on tiles."""
         members = [
             i for i, e in enumerate(pe.encodings) if any(overrides(e, name) for name in PAIRS)
         ]
@@ -175,7 +173,7 @@ class _Pairs(NamedTuple):
         return cls(names, arrays, arguments, forward, backward)
 
 
-# The numbers of the leaves that are arguments; `forward` and `backward` of `_Pairs`.
+# (which leaves are read, `_Pairs.forward`, `_Pairs.backward`).
 @functools.lru_cache(maxsize=256)
 def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) -> Any:
     structs = list(itertools.starmap(jax.ShapeDtypeStruct, shapes))
@@ -218,7 +216,7 @@ def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) 
 
 @dataclasses.dataclass(frozen=True)
 class _Plan:
-    """The static part of a call."""
+    """The static part of a call: how arrays are padded, and which blocks meet."""
 
     block: int
     queries: int
@@ -240,17 +238,12 @@ class _Plan:
 
     @property
     def group(self) -> int:
-        """G: all heads with a hook of pairs, whose program gives the numbers of all."""
+        """G: all heads with a hook of pairs, whose program has the results of all."""
         return self.heads if self.pairs else 1
 
+    # The shape of a number of each token of a block.
     def line(self, side: Side) -> tuple[int, int]:
-        """The shape of a number of each token of a block."""
         return (1, self.block) if side == "q" else (self.block, 1)
-
-    @property
-    def distances(self) -> int:
-        """W."""
-        return (self.query_blocks + self.key_blocks) * self.block
 
     # What goes into the kernel, padded to whole blocks.
 
@@ -271,7 +264,7 @@ class _Plan:
         padded keys.
         """
         first = self.key_blocks * self.block + self.queries - 1 - a.shape[1]
-        last = self.distances - first - a.shape[1]
+        last = self.query_blocks * self.block - self.queries + 1
         a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
         return jnp.pad(a[:, ::-1], [(0, 0), (first, last)])[:, None]
 
@@ -344,48 +337,48 @@ class _Plan:
 
 
 class _Kernel(NamedTuple):
-    """One of the three programs: it goes through the blocks of a side, and for each of them through
-    the blocks of the other side that it meets.
+    """One of the three programs: a loop over the blocks of a side, and for each of them over the
+    blocks of the other side that it meets.
     """
 
     side: Side
     arrays: dict[str, Any]
     outputs: dict[str, Any]
-    """Shapes of what each block of the side gets."""
+    """Shapes of arrays with a part for each block of the side."""
     sums: dict[str, Any]
-    """Shapes of what all programs of a group of heads add to."""
+    """Shapes of sums over all programs of a group of heads."""
     of_head: dict[str, tuple[tuple[int, ...], float]]
-    """The state that is carried from step to step, of each head: shapes and initial values."""
+    """The state of a head in the inner loop: shapes and initial values."""
     of_tokens: dict[str, int]
-    """The state that the heads share: how many numbers of each token of the block, 0 at first."""
+    """The state that the heads share: numbers of each token of the block, 0 at first."""
     step: Callable[..., tuple[dict[int, dict[str, Array]], dict[str, list]]]
-    """step(tile, sums, {head: its state}, the shared state) -> the states after one more tile"""
+    """step(tile, sums, {head: state}, shared) -> the states after one more tile"""
     finish: Callable[..., None]
-    """finish(out, {head: its state}, the shared state) writes the outputs."""
+    """finish(out, {head: state}, shared) writes the outputs."""
 
 
 class _Tile:
-    """The inputs of a kernel for one query block and one key block."""
+    """One query block with one key block, inside a kernel."""
 
     def __init__(self, plan: _Plan, refs: dict[str, Any], i: Any, j: Any, at: Any, more: Any):
         self.plan, self.refs, self.i, self.j, self.at, self.more = plan, refs, i, j, at, more
         self.target: Any = plan.target
 
+    # The first of the tile's 2 B columns in a table.
     @property
     def start(self) -> Any:
-        """The first of the tile's 2 B columns in a table."""
         start = (self.plan.key_blocks - 1 - self.j + self.i) * self.plan.block
         return pl.multiple_of(start, self.plan.block)
 
     def vectors(self, name: str, head: int) -> Float[Array, "n B"]:
         return self.refs[name][head, :, self.at[name[0]]]
 
+    # The dot products: "" of near pairs, "_far" of far ones.
     def dot(self, kind: str, head: int) -> Float[Array, "B B"]:
-        """The dot products: "" of near pairs, "_far" of far ones."""
         return _product(self.vectors(f"k{kind}", head), self.vectors(f"q{kind}", head), (0, 0))
 
+    # A number of each token, to be broadcast: [1, B] of queries, [B, 1] of keys.
     def numbers(self, name: str, head: int) -> Array:
-        """A number of each token, to be broadcast: [1, B] of queries, [B, 1] of keys."""
         ref, at = self.refs[name], self.at[name[0]]
         row = ref[head : head + 1, at] if len(ref.shape) == 2 else ref[head, :, at]
         return row if name[0] == "q" else self.target.turned(row)
@@ -395,9 +388,9 @@ class _Tile:
         i, j = self.numbers("q_idx", 0), self.numbers("k_idx", 0)
         return visible_pairs(self.plan.causal, self.plan.reach, i, j) & self.more
 
+    # The tile of each head from each hook of pairs.
     @functools.cached_property
     def hooks(self) -> dict[str, Any]:
-        """The tile of each head from each hook of pairs."""
         pairs = self.plan.pairs
         if pairs is None:
             return {}
@@ -412,8 +405,8 @@ class _Tile:
             s += self.laid_out("relative_bias", head)
         return s + self.hooks["bias"][head] if "bias" in self.hooks else s
 
+    # The gradient of the dot products, by the kinds of `dot`.
     def slopes_of_products(self, head: int, slope: Float[Array, "B B"]) -> dict[str, Any]:
-        """The gradient of the dot products, by the kinds of `dot`."""
         if "far" not in self.hooks:
             return {"": slope}
         far = self.hooks["far"][head] > 0
@@ -426,17 +419,15 @@ class _Tile:
         return self.hooks["gate"][head] if "gate" in self.hooks else 1.0
 
     def gate(self, head: int) -> Any:
-        """The product of the gates, [B, B] or 1.0."""
         return self.gate_of_table(head) * self.gate_of_hook(head)
 
+    # The numbers of a table, one for each pair.
     def laid_out(self, name: str, head: int) -> Float[Array, "B B"]:
-        """The numbers of a table, one for each pair."""
         return self.target.laid_out(self.refs[name], head, self.start, self.plan.block)
 
+    # The gradients of the arguments of hooks of pairs: by the name of an array a tile for each of
+    # its numbers.
     def hooks_slopes(self, slopes: dict[int, _Slopes]) -> dict[str, list]:
-        """The gradients of what hooks of pairs read, from those of the heads that are given: by the
-        name of an array a tile for each of its numbers.
-        """
         pairs = self.plan.pairs
         assert pairs
 
@@ -616,8 +607,8 @@ def _whole(x: Any, block: int) -> Float[Array, "B B"]:
     return jnp.broadcast_to(x, (block, block))
 
 
-# The part of an array that a program gets: G heads, and of a side in `blocks` one block of tokens.
-# The function there gives the number of the block for the program's place in the grid.
+# The part of an array for a program: G heads, and of a side in `blocks` one block of tokens, whose
+# number the function there gives for the program's place in the grid.
 def _spec(plan: _Plan, name: str, array: Any, blocks: dict[str, Callable]) -> pl.BlockSpec:
     shape, number = list(array.shape), blocks.get(name[0])
     if len(shape) == 3:
@@ -633,13 +624,13 @@ def _spec(plan: _Plan, name: str, array: Any, blocks: dict[str, Callable]) -> pl
 
 
 class _Tpu:
-    """Mosaic: the grid goes through the tiles, and what is carried lies in scratch memory. Programs
-    run one after another, so that a sum over many stays in an output that all of them have.
+    """Mosaic: the grid is over tiles, with the state in scratch memory. Programs run one after
+    another, so that a sum over programs is an output of all of them.
     """
 
     @staticmethod
     def block(keys: int, components: int, wide: bool) -> int:
-        """By the memory of a core: a hook of pairs keeps many tiles."""
+        # By the memory of a core: a hook of pairs keeps many tiles.
         return 128 if wide else min(512, max(128, pl.next_power_of_2(keys)))
 
     @staticmethod
@@ -648,7 +639,6 @@ class _Tpu:
 
     @staticmethod
     def turned(row: Array) -> Array:
-        """A row as a column, or a column as a row."""
         return row.T
 
     @staticmethod
@@ -657,7 +647,6 @@ class _Tpu:
 
     @staticmethod
     def add_numbers(ref: Any, tiles: list, block: int) -> None:
-        """Adds the sum of each tile to its number, [1, P]."""
         place = jax.lax.broadcasted_iota(jnp.int32, ref.shape, 1)
         total = jnp.zeros(ref.shape, jnp.float32)
         for n, tile in enumerate(tiles):
@@ -749,14 +738,14 @@ class _Tpu:
 
 
 class _Gpu:
-    """Triton: the grid goes through the blocks of a side, and a loop in each program through those
-    of the other side. Programs run at once, so that a sum over many is made by atomic additions.
-    From JAX 0.12 on, Pallas warns that it will give up Triton.
+    """Triton: the grid is over the blocks of a side, with a loop over those of the other side in
+    each program. Programs run at once, so that sums over programs are atomic additions. From JAX
+    0.12 on, Pallas warns that it will give up Triton.
     """
 
     @staticmethod
     def block(keys: int, components: int, wide: bool) -> int:
-        """By the registers and the shared memory of a program."""
+        # By the registers and the shared memory of a program.
         return 32 if wide or components > 64 else 64
 
     @staticmethod
@@ -773,7 +762,6 @@ class _Gpu:
 
     @staticmethod
     def add_numbers(ref: Any, tiles: list, block: int) -> None:
-        """Adds the sum of each tile to its number, [1, P]."""
         for n, tile in enumerate(tiles):
             if not isinstance(tile, np.generic) or tile:
                 addupdate(ref, (0, n), _whole(tile, block).sum())

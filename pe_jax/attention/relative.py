@@ -1,10 +1,9 @@
-"""The relative terms, of the five `relative_*` hooks: functions of the distance of a query from a
-key.
+"""Relative terms: the five `relative_*` hooks, functions of the distance of a query from a key.
 
-Where positions are consecutive integers, T queries and S keys have only T + S - 1 distances. Each
-hook is evaluated once at each of them, which makes a table, and the values are shifted into place
-(`shift`). Where positions are not, every pair has a distance of its own, and the hooks are
-evaluated pair by pair (`Pairs`). Neither way makes an array [T, S, K].
+At consecutive integer positions T queries and S keys have T + S - 1 distances. Each hook is
+evaluated once at each of them, and its table is shifted into place (`Tables`). At other positions
+every pair has its own distance, and hooks are evaluated pair by pair (`Pairs`). Neither makes an
+array [T, S, K].
 
 Axes: T queries, S keys, N distances, H heads, K head size, U tiles.
 """
@@ -25,10 +24,8 @@ from pe_jax.encoding import RELATIVE
 
 
 def relative_terms(pe: Bound, q_pos, k_pos, room: int = 0) -> Relative:
-    """The relative terms of queries and keys at these positions, in the form that these allow.
-
-    `room` is the block size where queries and keys will be cut into blocks: the last block may
-    extend beyond them by less than that, and tables are padded for it.
+    """Relative terms of queries and keys at these positions. `room` is the block size, if tokens
+    will be cut into blocks: tables are padded for a last block that extends beyond the tokens.
     """
     return Tables.of(pe, q_pos, k_pos, room) if pe.contiguous else Pairs()
 
@@ -41,29 +38,25 @@ def relative_terms(pe: Bound, q_pos, k_pos, room: int = 0) -> Relative:
 )
 @dataclasses.dataclass(frozen=True)
 class Tables:
-    """The values of the relative hooks at all distances that T queries have from S keys.
+    """The relative hooks at all distances of T queries from S keys.
 
-    Columns go from the largest distance down, so along the keys they rise: the value of query t and
-    key j is in column T - 1 - t + j, where column 0 is that of the last query and the first key. A
-    table of a single column serves all pairs.
+    Query t and key j have column T - 1 - t + j, so that columns run from the largest distance down.
+    A table with a single column serves all pairs.
     """
 
     of_hook: dict[str, Any]
     """A table [H, N] or [H, N, K] for each hook that gives one."""
     first: int
-    """How many columns of padding come before column 0, for blocks that extend beyond the tokens.
-    Only `cut` and `tiles` accept such tables; the tables that they return have no padding.
-    """
+    """Columns of padding before column 0. `cut` and `tiles` alone accept padding, and remove it."""
     queries: int
     """T."""
 
     @classmethod
     def of(cls, pe: Bound, q_pos, k_pos, room: int = 0) -> Tables:
-        """The hooks evaluated; in a causal model at S distances alone, since the pairs of the
-        others are hidden.
+        """Evaluates the hooks; in a causal model at the S distances of pairs that are not hidden.
 
-        The columns of a single query are cut from the table that all keys, as queries, would have.
-        It does not depend on the query, so a loop that decodes token by token evaluates it once.
+        A single query gets a part of the table that all keys would have as queries: it does not
+        depend on the query, so a loop that decodes token by token evaluates it once.
         """
         T, S = q_pos.shape[0], k_pos.shape[0]
         if T == 1 < S and not room:
@@ -78,9 +71,7 @@ class Tables:
         return cls(jax.tree.map(pad, tables) if room else tables, room, T)
 
     def cut(self, start, queries: int, keys: int) -> Tables:
-        """The tables of `queries` queries from `start` on (it may be traced) and the first `keys`
-        keys.
-        """
+        """For `queries` queries from `start` on (may be traced) and the first `keys` keys."""
         begin = self.first + self.queries - start - queries
 
         def columns(table):
@@ -89,14 +80,12 @@ class Tables:
         return Tables(jax.tree.map(columns, self.of_hook), 0, queries)
 
     def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Tables:
-        """The tables of every tile, a block of queries with a block of keys, stacked:
-        [U, H, 2 block, ...].
+        """Tables of tiles, a block of queries with a block of keys: [U, H, 2 block, ...].
 
-        `queries` and `keys` are numbers that fill whole blocks; keys are counted from key `start`
-        on. With Q query blocks, query block i and key block j have tile Q - 1 - i + j: all pairs of
-        blocks on one diagonal have the same distances. A tile has one column more than it needs.
-        With 2 block columns XLA's CPU divides by a power of two for each logit that it shifts into
-        place, which is eight times as fast.
+        `queries` and `keys` (counted from key `start` on) fill whole blocks. With Q query blocks,
+        query block i and key block j have tile Q - 1 - i + j: blocks on one diagonal have the same
+        distances. A tile has one column more than it needs: with 2 block columns XLA's CPU divides
+        by a power of two for each logit that it shifts into place, eight times as fast.
         """
         begin = self.first + self.queries - queries + start
         count = (queries + keys) // block - 1
@@ -109,13 +98,13 @@ class Tables:
         return Tables(jax.tree.map(overlapping, self.of_hook), 0, block)
 
     def constant(self) -> Tables:
-        """Of a tile whose pairs all have the same values: one column, to serve them all."""
+        """For a tile whose pairs all have the same values: one column."""
         at = self.queries - 1
         column = jax.tree.map(lambda table: table[:, at : at + 1], self.of_hook)
         return dataclasses.replace(self, of_hook=column)
 
     def scores(self, pe: Bound, queries: Queries, keys: Keys):
-        """Terms of the logits: [H, T, S], or what broadcasts to it."""
+        """Terms of the logits, broadcastable to [H, T, S]."""
         q, k = queries.q, keys.k
         T, S, columns, out = q.shape[0], k.shape[0], 0.0, 0.0
         if "relative_keys" in self.of_hook:
@@ -130,14 +119,14 @@ class Tables:
         return out
 
     def gate(self, pe: Bound, queries: Queries, keys: Keys):
-        """Factors of the weights: [H, T, S], or what broadcasts to it."""
+        """Factors of the weights, broadcastable to [H, T, S]."""
         if "relative_gate" not in self.of_hook:
             return 1.0
         columns = self.of_hook["relative_gate"][:, None]
         return _over_keys(columns, queries.q.shape[0], keys.k.shape[0])
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """Terms of the output for the weights w: [H, T, K], or 0.0."""
+        """Terms of the output for the weights w, [H, T, K]; 0.0 without the hook."""
         if "relative_values" not in self.of_hook:
             return 0.0
         table = self.of_hook["relative_values"]
@@ -180,27 +169,18 @@ def _dotted_with_keys(k, table, queries: int):
 
 
 class Pairs(NamedTuple):
-    """The relative terms from the positions in the rows of the queries and keys that are given.
-
-    It has the methods of `Tables`, which keeps arrays of values and must cut them to the queries
-    and keys at hand. This keeps no array (as a pytree it has no leaves), so it serves any queries
-    and keys as it is, and the first three methods have nothing to cut.
+    """The methods of `Tables`, from the positions in the rows of queries and keys. It holds no
+    array, so it serves any queries and keys as it is.
     """
 
-    def cut(self, start, queries: int, keys: int) -> Pairs:
-        """The terms of a range of queries."""
+    def cut(self, *_: Any) -> Pairs:
+        """There is nothing to cut."""
         return self
 
-    def tiles(self, block: int, queries: int, keys: int, start: Any = 0) -> Pairs:
-        """The terms of each pair of blocks."""
-        return self
-
-    def constant(self) -> Pairs:
-        """The terms of a block of pairs that all have the same."""
-        return self
+    tiles = constant = cut
 
     def scores(self, pe: Bound, queries: Queries, keys: Keys):
-        """Terms of the logits: [H, T, S], or what broadcasts to it."""
+        """As `Tables.scores`."""
         q_pos, k_pos = queries.rows.pos, keys.rows.pos
         out = self._pair_by_pair(pe, "relative_bias", queries, keys, 0.0)
         if self._is_given(pe, "relative_keys", k_pos):
@@ -211,11 +191,11 @@ class Pairs(NamedTuple):
         return out
 
     def gate(self, pe: Bound, queries: Queries, keys: Keys):
-        """Factors of the weights: [H, T, S], or 1.0."""
+        """As `Tables.gate`."""
         return self._pair_by_pair(pe, "relative_gate", queries, keys, 1.0)
 
     def values(self, pe: Bound, w, queries: Queries, keys: Keys):
-        """Terms of the output for the weights w: [H, T, K], or 0.0."""
+        """As `Tables.values`."""
         hook, q_pos, k_pos = "relative_values", queries.rows.pos, keys.rows.pos
         if not self._is_given(pe, hook, k_pos):
             return 0.0
@@ -258,11 +238,11 @@ Relative = Tables | Pairs
 
 
 def shift(a: Array, keys: int) -> Array:
-    """Lays values at distances out over keys: out[..., t, j] = a[..., t, T - 1 - t + j].
+    """From distances to keys: out[..., t, j] = a[..., t, T - 1 - t + j], [..., T, keys].
 
-    `a` is [..., T, N], with the columns of `Tables`; the result is [..., T, keys]. N is
-    T + keys - 1; where all keys after a query are hidden, N = keys suffices, and what comes out
-    for those is arbitrary. It pads and reshapes, since the gradient of a gather is a scatter.
+    `a` is [..., T, N], with the columns of `Tables`, N = T + keys - 1. Where keys after a query are
+    hidden, N = keys suffices, and their values are arbitrary. It pads and reshapes, since the
+    gradient of a gather is a scatter.
     """
     *lead, queries, width = a.shape
     if width <= keys:
@@ -273,9 +253,8 @@ def shift(a: Array, keys: int) -> Array:
 
 
 def unshift(w: Array, width: int) -> Array:
-    """The transpose of `shift`: [..., T, S] to [..., T, width], for each query over distances.
-
-    Entries whose distance has no column must be 0, as those of hidden keys are.
+    """The transpose of `shift`: [..., T, S] to [..., T, width]. Entries without a column must be 0,
+    as the weights of hidden keys are.
     """
     *lead, queries, keys = w.shape
     full = max(width, keys + 1)

@@ -1,11 +1,11 @@
 """The inputs of attention: rows of tokens, queries and keys; and the mask.
 
-Two numbers are kept for each token, and they must not be confused. The index is its place in the
-sequence: it makes the mask, and nothing else. The position is what encodings read: it may be drawn
-at random, stretched or fractional, and need not tell whether one token comes before another.
+A token has two numbers. Its index is its place in the sequence and makes the mask, nothing else.
+Its position is read by encodings: it may be drawn at random, stretched or fractional, and does not
+tell whether one token comes before another.
 
 Axes: L consecutive tokens, T queries, S keys, H heads, K head size, D model size, J components of
-the dot product: K, or another number where a `qk` hook changes it.
+the dot product (K, unless a `qk` hook changes it).
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ class Rows(NamedTuple):
     idx: Int[Array, "L"]
     """The place in the sequence: consecutive integers, or below 0 where there is no token."""
     pos: Num[Array, "L"]
-    """The positions after every `positions` hook, of which the relative hooks take distances; where
-    these are consecutive integers, any others.
+    """After every `positions` hook. Relative hooks take their distances; where these are
+    consecutive integers, an offset does not matter.
     """
     coords: tuple[Any, ...]
-    """For each encoding, what its `locate` returned: pytrees of [L, ...]."""
+    """For each encoding the result of `locate`, pytrees of [L, ...]."""
 
     def take(self, start, size: int) -> Rows:
-        """`size` rows from `start` on, which may be traced."""
+        """`size` rows from `start` on (may be traced)."""
         return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), self)
 
 
 class Queries(NamedTuple):
-    """Queries with all that their logits depend on. Products are of what `heads_first` gives."""
+    """Queries with all that their logits depend on. Products need `heads_first`."""
 
     q: Float[Array, "T H K"]
-    """Times K^-1/2 and `scale`, before the `qk` hooks: what `logits` and `relative_keys` read."""
+    """Times K^-1/2 and `scale`, before the `qk` hooks; read by `logits` and `relative_keys`."""
     rotated: Float[Array, "T H J"]
-    """The same after the `qk` hooks, for the dot product."""
+    """After the `qk` hooks, for the dot product."""
     far: Float[Array, "T H J"] | None
-    """What it takes for far pairs; None where no encoding has the hook `far`."""
+    """For the dot product of far pairs; None without the hook `far`."""
     rows: Rows
 
     def heads_first(self) -> Queries:
-        """With `rotated` and `far` as [..., H, T, J]. XLA's CPU multiplies such arrays as they lie;
-        others it would lay out anew in every tile, which takes as long as the product.
+        """`rotated` and `far` as [..., H, T, J]: XLA's CPU would copy another layout in every tile,
+        which takes as long as the product.
         """
         return self._replace(rotated=_swapped(self.rotated), far=_swapped(self.far))
 
@@ -60,16 +60,14 @@ class Keys(NamedTuple):
     """Keys with their values and all that their logits depend on."""
 
     k: Float[Array, "S H K"]
-    """Before the `qk` hooks: what `logits` and `relative_queries` read."""
+    """Before the `qk` hooks; read by `logits` and `relative_queries`."""
     rotated: Float[Array, "S H J"]
-    """After the `qk` hooks: what the dot product takes."""
     far: Float[Array, "S H J"] | None
-    """What it takes for far pairs, as in Queries."""
     v: Float[Array, "S H K"]
     rows: Rows
 
     def heads_first(self) -> Keys:
-        """With `rotated` and `far` as [..., H, S, J] and `v` as [..., H, S, K]."""
+        """`rotated` and `far` as [..., H, S, J], `v` as [..., H, S, K]."""
         rotated, far, v = map(_swapped, (self.rotated, self.far, self.v))
         return self._replace(rotated=rotated, far=far, v=v)
 
@@ -79,14 +77,14 @@ def _swapped(a: Array | None) -> Array | None:
 
 
 def visible(pe: Bound, q_idx: Int[Array, "T"], k_idx: Int[Array, "S"]) -> Bool[Array, "T S"]:
-    """Which keys each query sees: none without a token, none after it in a causal model, and for
-    every encoding with a `reach` only those in its window or among its sinks.
+    """The mask: keys with a token, in a causal model none after the query, and for every encoding
+    with a `reach` only keys in its window or among its sinks.
     """
     return visible_pairs(pe.causal, pe.reach, q_idx[:, None], k_idx[None, :])
 
 
 def visible_pairs(causal: bool, reach: Any, i: Int[Array, "..."], j: Int[Array, "..."]) -> Array:
-    """`visible` of query and key indices that broadcast to the pairs, in either order of axes."""
+    """`visible` for indices that broadcast to the pairs, in either order of axes."""
     seen = jnp.broadcast_to(j >= 0, jnp.broadcast_shapes(i.shape, j.shape))
     if causal:
         seen &= j <= i

@@ -1,9 +1,9 @@
 """The language model under encodings.
 
-config      its shape
-cache       what a model keeps of earlier tokens, and the key/value cache
-memory      the segment memory, which keeps the inputs of layers instead
+config      the shape of a model
+cache       the past of a model, and the key/value cache
+memory      segment memory
 lm          the model and its layers: `logits, cache = model(tokens, cache)`
-logits      losses, computed for some tokens at a time where logits are large
-generate    decoding, token by token; a model with its tokens
+logits      losses, in chunks of tokens where logits are large
+generate    a model with its tokenizer; decoding
 """

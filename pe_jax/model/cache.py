@@ -1,22 +1,21 @@
-"""The key/value cache, and other memories of the tokens before a call of the model.
+"""The key/value cache, and the other kinds of past of a model.
 
     logits, cache = model(prompt, Cache.empty(layers))
     logits, cache = model(tokens, cache.grown(room))
 
-A cache is a value: a pytree of arrays that goes into the model and comes out with the new tokens in
-it. The model calls the methods of a `Past`, and each of its layers those of a `LayerPast`: a layer
-hands over the rows of the new tokens, and gets the rows of all tokens so far. There are three:
+A cache is a value: a pytree that goes into the model and comes out with the new tokens in it. The
+model calls the methods of a `Past`, a layer those of a `LayerPast`: it hands over the rows of new
+tokens and gets the rows of all tokens so far.
 
-    Past, LayerPast       keep nothing: the full forward pass
-    Cache, LayerCache     keep all tokens, for decoding
-    Memory, LayerMemory   keep the last tokens of the segments before (memory.py)
+    Past, LayerPast       nothing: the full forward pass
+    Cache, LayerCache     all tokens, for decoding
+    Memory, LayerMemory   the last tokens of earlier segments (memory.py)
 
-A cache keeps what hooks read: k as it is before `qk`, v, the coordinates that `locate` made, and
-the inputs of `embed`. None of these depends on positions to come or on the length of the text, so a
-swapped encoding, or one set for another length (`at`), finds what it needs.
+A cache holds the inputs of hooks: k before `qk`, v, the coordinates of `locate`, and the inputs of
+`embed`. None depends on later positions or on the length of the text, so a swapped encoding, or one
+set for another length (`at`), can read it.
 
-Axes: B batch, L new tokens, S all tokens that the new ones may look at, H heads, K head size, D
-model size.
+Axes: B batch, L new tokens, S all tokens that they may see, H heads, K head size, D model size.
 """
 
 from __future__ import annotations
@@ -34,23 +33,20 @@ Leaf = Any  # an array, or what jax.tree.map has put in its place
 
 
 class Seen(NamedTuple):
-    """All tokens that the new ones may look at: the kept ones, and the new ones themselves."""
+    """The tokens that new ones may see, themselves included. Below 0 in each array: no token."""
 
     tokens: Int[Array, "B S"]
-    """Below 0: there is no token."""
     index: Int[Array, "S"] | Int[Array, "B S"]
-    """Their places in the sequence, which make the mask; below 0: there is no token."""
+    """Places in the sequence, which make the mask."""
     pos: Num[Array, "S"] | Num[Array, "B S"]
-    """Their positions. `see` gives consecutive integers, below 0 where there is no token; the model
-    replaces them by what the `positions` hooks return.
-    """
+    """Positions; from `see` consecutive integers, the input of the `positions` hooks."""
     start: int | Int[Array, ""]
-    """How many of the S come before the first of those whose rows a layer computes. 0 for a memory,
-    whose layers compute the kept tokens' rows anew.
+    """The number of the first token whose row a layer computes; 0 for a memory, whose layers
+    recompute the rows of earlier tokens.
     """
 
     def cut(self, size: Int[Array, ""]) -> Seen:
-        """The tokens of a full forward pass, with all after the first `size` made padding."""
+        """Of a full forward pass, with padding after the first `size` tokens."""
         here = self.index < size
         tokens, index, pos = (
             jnp.where(here, a, ABSENT) for a in (self.tokens, self.index, self.pos)
@@ -58,7 +54,7 @@ class Seen(NamedTuple):
         return Seen(tokens, index, pos, self.start)
 
     def last(self, count: int) -> Seen:
-        """The last `count` tokens of a full forward pass."""
+        """Of a full forward pass, the last `count` tokens."""
         return Seen(
             self.tokens[:, -count:], self.index[..., -count:], self.pos[..., -count:], self.start
         )
@@ -67,17 +63,14 @@ class Seen(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerPast:
-    """The past of one layer. This class keeps nothing: a layer gets back the rows that it hands
-    over.
+    """The past of one layer; this class holds nothing, and returns the rows that it gets.
 
-    Each method takes rows that the layer has computed, the first of which is row `start` of the S
-    (`Seen.start`). It returns the rows of all S tokens, and the past with the new rows in it.
+    A method takes rows computed by the layer, from row `start` of the S on (`Seen.start`), and
+    returns the rows of all S tokens, and the past with the new rows in it.
     """
 
     def enter(self, x: Float[Array, "B L D"]) -> tuple[Float[Array, "B S D"], LayerPast]:
-        """The rows that the layer computes, from the hidden states of the new tokens: these alone,
-        or with a memory all S.
-        """
+        """The rows that the layer computes, of the new tokens alone, or with a memory of all S."""
         return x, self
 
     def embed_inputs(
@@ -87,35 +80,31 @@ class LayerPast:
         return x, self
 
     def keys_values(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
-        """(k, v, past): the keys before `qk` and the values, [B, S, H, K]."""
+        """(k before `qk`, v, past): [B, S, H, K]."""
         return k, v, self
 
     def located_last(self, start) -> tuple | None:
-        """For each encoding the coordinates of the last token before row `start`, [B, ...]; None:
-        there is no such token.
-        """
+        """For each encoding the coordinates of the token before row `start`, [B, ...], or None."""
         return None
 
     def coords(self, new: tuple, start) -> tuple[tuple, LayerPast]:
-        """The coordinates of each encoding that locates, [B, S, ...]; None for the others."""
+        """For each encoding its coordinates, [B, S, ...]; None without a `locate`."""
         return new, self
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerCache(LayerPast):
-    """The rows of all tokens so far, None before the first. In every array tokens are the last
-    axis.
-    """
+    """The rows of all tokens so far, tokens last; None before the first."""
 
     k: Leaf | None = None
-    """Before `qk`: [B*H, K, S]. XLA's CPU multiplies a single query by k and v in this layout, and
-    writes a row in place; of any other it makes a whole copy for every token.
+    """Before `qk`: [B*H, K, S], the layout that XLA's CPU multiplies and updates in place; of any
+    other it makes a whole copy for every token.
     """
     v: Leaf | None = None
     """[B*H, K, S]"""
     located: tuple | None = None
-    """For each encoding its coordinates [B, ..., S]; None for those that do not locate."""
+    """For each encoding its coordinates [B, ..., S]; None without a `locate`."""
     embedded: Leaf | None = None
     """The inputs of `embed`, [B, D, S]; None where no encoding has that hook."""
 
@@ -149,23 +138,23 @@ class LayerCache(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Past:
-    """The past of a model. This class keeps nothing, as in the full forward pass."""
+    """The past of a model; this class holds nothing, for the full forward pass."""
 
     input: LayerPast
-    """The past of the model's input, for encodings whose `embed` acts there."""
+    """For encodings whose `embed` acts on the model's input."""
     layers: tuple[LayerPast, ...]
     pos: Leaf | None
-    """Positions of all tokens and of those that may follow, [P] or [B, P] with P >= S. None: at
-    every call the `positions` hooks make those of all tokens anew.
+    """Positions of all tokens, later ones included, [P] or [B, P] with P >= S. None: the
+    `positions` hooks compute them at every call.
     """
 
     @classmethod
     def none(cls, layers: int, pos: Array | None = None) -> Past:
-        """The past of a full forward pass, for a model of `layers` layers."""
+        """For a full forward pass of a model of `layers` layers."""
         return Past(LayerPast(), (LayerPast(),) * layers, pos)
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Past]:
-        """All tokens that the new ones may look at, and the past with the new ones in it."""
+        """The tokens that the new ones may see, and the past with the new ones in it."""
         index = jnp.arange(tokens.shape[1])
         return Seen(tokens, index, index, 0), self
 
@@ -173,10 +162,10 @@ class Past:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Cache(Past):
-    """The key/value cache of a model: arrays with room for S tokens; the first `length` are filled.
+    """The key/value cache of a model: room for S tokens, the first `length` filled.
 
-    The first call of the model fills an empty cache with its tokens and leaves no room for more:
-    `grown` makes room. Tokens for which there is no room overwrite the last ones.
+    The first call fills an empty cache and leaves no room for more: `grown` makes room. Tokens
+    without room overwrite the last ones.
     """
 
     tokens: Leaf | None
@@ -185,12 +174,12 @@ class Cache(Past):
 
     @classmethod
     def empty(cls, layers: int, pos: Array | None = None) -> Cache:
-        """The cache before the first token, for a model of `layers` layers."""
+        """Before the first token, for a model of `layers` layers."""
         return Cache(LayerCache(), (LayerCache(),) * layers, pos, None, jnp.int32(0))
 
     @property
     def room(self) -> int:
-        """The number of tokens that it can hold."""
+        """The number of tokens that fit."""
         return 0 if self.tokens is None else self.tokens.shape[-1]
 
     def grown(self, room: int) -> Cache:
@@ -210,7 +199,7 @@ class Cache(Past):
 
 
 def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
-    """`count` rows from `start` on (it may be traced), along `axis`, of every array in a tree."""
+    """`count` rows from `start` on (may be traced), along `axis`, of every array in a tree."""
 
     def cut(a):
         if a.shape[axis] == count:

@@ -1,4 +1,4 @@
-"""The shape of the language model, and what may be chosen by name in it."""
+"""The shape of the language model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 @dataclasses.dataclass(frozen=True)
 class LmConfig:
-    """The shape of the model. ValueError for a value that makes none."""
+    """The shape of the model. ValueError for invalid values."""
 
     vocab: Count = 256
     """Logits; raised to the number of tokens of the tokenizer or of the task."""
@@ -48,19 +48,18 @@ class LmConfig:
     gated: bool = False
     """Whether a second matrix multiplies the output of the activation: SwiGLU, with silu."""
     parallel: bool = False
-    """Whether attention and MLP of a layer read the same input; else the MLP reads the output of
-    attention added to it."""
+    """Whether attention and MLP of a layer read the same input, as in GPT-J."""
     biases: Literal["", "qkv", "all"] = ""
     """Matrices with a bias: none, qkv (queries, keys and values), or all of a layer."""
     norm: Literal["rms", "layer", "sandwich"] = "rms"
-    """rms, layer, or sandwich: rms not only of what attention and the MLP read, but also of what
-    they add (Gemma 2 and 3)."""
+    """rms, layer, or sandwich: rms of the inputs and of the outputs of attention and MLP (Gemma 2
+    and 3)."""
     norm_eps: Positive | None = None
     """Added to the variance by norms; None: 1e-6."""
     qk_norm: bool = False
-    """Whether the components of each query and key are normalised, before any encoding."""
+    """Whether each query and key is normalised, before any encoding."""
     dropout: BelowOne = 0.0
-    """On the model's input, and on what attention and the MLP of each layer add."""
+    """Of the model's input and the outputs of attention and MLP."""
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of activations, float32 or bfloat16; parameters, logits and the softmax are float32."""
     attention: Literal["auto", "dense", "blockwise", "fused"] = "auto"
@@ -68,15 +67,15 @@ class LmConfig:
     for tests), or auto: fused on one TPU or GPU, elsewhere dense while the logits fit in memory
     (attention/choose.py)."""
     tie_embeddings: bool = False
-    """Whether the output matrix is that of the token embeddings, scaled."""
+    """Whether the output matrix is the token embeddings, scaled."""
     causal: bool = True
     """Whether a query sees no later key."""
     embed_std: NotNegative = 1.0
-    """Standard deviation of the token embeddings at the start. At unit scale a sinusoid does not
-    drown them."""
+    """Initial standard deviation of the token embeddings. At unit scale a sinusoid does not drown
+    them."""
     memory: Natural = 0
-    """Segment memory in training (Transformer-XL): the number of earlier tokens whose hidden states
-    each layer keeps as keys and values (model/memory.py)."""
+    """Segment memory in training (Transformer-XL): earlier tokens whose hidden states each layer
+    keeps (model/memory.py)."""
 
     def __post_init__(self):
         check(self, "lm.")
@@ -93,7 +92,7 @@ class LmConfig:
             )
 
     def dims(self, train_len: int) -> Dims:
-        """What encodings may know of this model."""
+        """The sizes that encodings may read."""
         head = self.head or self.model // self.heads
         return Dims(self.model, self.heads, head, self.layers, train_len, self.vocab, self.causal)
 
@@ -104,7 +103,7 @@ class LmConfig:
 
 
 def stored(parameter: Any, weights: str) -> Array:
-    """A model's parameter as it is kept while the model is scored: a matrix in the dtype `weights`,
-    a vector, as of a norm or a bias, in float32: it weighs little, and Gemma adds 1 to its norms.
+    """A parameter for scoring: a matrix in the dtype `weights`; a vector, as of a norm, in float32,
+    since it takes little memory and Gemma adds 1 to its norms.
     """
     return jnp.asarray(parameter, DTYPES["float32" if parameter.ndim == 1 else weights])

@@ -1,5 +1,4 @@
-"""A model with its tokens, which reads and continues text: how the next token is drawn, and
-decoding, token by token, from a cache.
+"""A model with its tokenizer, and decoding from a key/value cache: greedy, or by sampling.
 
 Axes: B batch, L prompt, T new tokens, V vocab.
 """
@@ -32,12 +31,12 @@ FIRST = 4096  # the first room, unless the text needs less or the prompt more: e
 
 @dataclasses.dataclass(frozen=True)
 class Sampling:
-    """How a token is drawn from softmax(logits / temperature): among the `top_k` likeliest, and of
-    these among the fewest likeliest whose probabilities sum to at least `top_p`. None: no limit.
+    """Samples from softmax(logits / temperature), cut to the `top_k` likeliest tokens and then to
+    the fewest of them whose probabilities sum to at least `top_p` (nucleus sampling). None: no cut.
     """
 
     temperature: NotNegative = 1.0
-    """0: the likeliest token, always."""
+    """0: greedy."""
     top_k: Count | None = None
     top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
 
@@ -67,10 +66,10 @@ class TextModel:
     """A model of one seed with its tokenizer; nnx.merge(graphdef, params) is its LM."""
 
     name: str
-    """What errors call it."""
+    """In error messages."""
     graphdef: nnx.GraphDef
     params: Any
-    """The tree of parameters of one seed."""
+    """Of one seed."""
     members: tuple[Encoding, ...]
     """Its encodings, as it was trained."""
     tokenizer: Tokenizer
@@ -81,50 +80,43 @@ class TextModel:
         return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
-        """The ids of the tokens of a text, int32 [L]. The first is the token that stands before
-        every text (`Tokenizer.bos`) where there is one, and `decode` gives it back, as "<bos>".
-        ValueError for a text that has no tokens, as letters have none in a model whose tokens are
-        numbers ("0 1 1").
+        """Token ids of a text, int32 [L], with `Tokenizer.bos` first where there is one. ValueError
+        for a text without tokens: letters have none in a task whose tokens are numbers ("0 1 1").
         """
         data = text.encode() if isinstance(text, str) else text
         (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
         return self.tokenizer.begun(tokens)
 
     def decode(self, tokens: ArrayLike) -> str:
-        """The text of the tokens with these ids [L]. Bytes that are no UTF-8, as those of a
-        character that is cut, become U+FFFD. ValueError for what is no list of ids.
+        """The text of token ids [L]. Bytes that are no UTF-8, as those of a part of a character,
+        become U+FFFD. ValueError for anything but ids [L].
         """
-        ids = self._ids(tokens, "decode", 1)
+        ids = self._ids(tokens, 1)
         return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
 
-    # The ids as an int32 array of up to `most` dimensions; ValueError where they are none.
-    def _ids(self, tokens: ArrayLike, wanted_by: str, most: int) -> Int[np.ndarray, "..."]:
+    def _ids(self, tokens: ArrayLike, axes: int) -> Int[np.ndarray, "..."]:
         ids, vocabulary = np.asarray(tokens), self.params["embedding"].shape[0]
-        shapes = "[L]" if most == 1 else "[L] or [B, L]"
-        got = f"{ids.dtype} {list(ids.shape)}"
-        if 1 <= ids.ndim <= most and (ids.size == 0 or np.issubdtype(ids.dtype, np.integer)):
-            if ids.min(initial=0) >= 0 and ids.max(initial=0) < vocabulary:
-                return ids.astype(np.int32)
-            got = f"ids from {ids.min()} to {ids.max()}"
-        raise ValueError(
-            f"{wanted_by} takes the ids of tokens, integers {shapes} from 0 to {vocabulary - 1}, "
-            f"got {got}: model.encode(text) gives the ids of a text"
-        )
+        integers = ids.size == 0 or np.issubdtype(ids.dtype, np.integer)
+        if not 1 <= ids.ndim <= axes or not integers or not np.isin(ids, range(vocabulary)).all():
+            raise ValueError(
+                f"token ids are integers {'[L]' if axes == 1 else '[L] or [B, L]'} from 0 to "
+                f"{vocabulary - 1}, got {ids.dtype} {list(ids.shape)}, {ids.ravel()[:5]}: "
+                "model.encode(text) gives the ids of a text"
+            )
+        return ids.astype(np.int32)
 
     def encodings(self, swapped_in: str = "") -> tuple[Encoding, ...]:
-        """Its encodings, or those with a spec swapped in, as in eval.swaps."""
+        """The encodings, with a spec swapped in as in eval.swaps."""
         return swap(self.members, swapped_in) if swapped_in else self.members
 
     def logits(self, tokens: str | bytes | ArrayLike, swap: str = "") -> Float[np.ndarray, "..."]:
-        """The logits of the token that follows each token, before softmax: float32 [L, V] for a
-        text or the ids of its tokens [L], [B, L, V] for [B, L].
+        """Next-token logits, float32: [L, V] for a text or its token ids [L], [B, L, V] for [B, L].
 
-        `swap` is a spec that takes the place of encodings. Random positions are those of
-        evaluation. ValueError unless there is a token, the ids are integers of that shape within
-        the vocabulary, and the encodings serve L positions.
+        `swap` is a spec as in eval.swaps. Random positions are those of evaluation. ValueError
+        without a token, for invalid ids, and beyond the positions that the encodings serve.
         """
         given = self.encode(tokens) if isinstance(tokens, str | bytes) else tokens
-        tokens = self._ids(given, "logits", 2)
+        tokens = self._ids(given, 2)
         if tokens.size == 0:
             raise ValueError(f"logits takes at least one token, got {list(tokens.shape)}")
         rows = tokens.reshape(-1, tokens.shape[-1])
@@ -144,9 +136,7 @@ class TextModel:
         seed: int = 0,
         swap: str = "",
     ) -> Iterator[Int[np.ndarray, "T"]]:
-        """The ids of the `tokens` tokens that follow the prompt, piece by piece as the function
-        `generate` decodes them.
-        """
+        """Yields the ids of `tokens` new tokens, in the pieces of the function `generate`."""
         start = self.encode(prompt)[None]
         pieces = generate(
             self.graphdef, self.params, self.encodings(swap), start, tokens, sampling, seed
@@ -154,7 +144,7 @@ class TextModel:
         return (piece[0] for piece in pieces)
 
     def generate(self, prompt: str | bytes, tokens: int, **options: Any) -> str:
-        """The text of the tokens that follow the prompt, by `decode`; options as in `stream`."""
+        """The text of `tokens` new tokens; options as in `stream`."""
         return self.decode(np.concatenate([*self.stream(prompt, tokens, **options)]))
 
 
@@ -183,13 +173,11 @@ def generate(
     sampling: Sampling = Sampling(),  # noqa: B008
     seed: int = 0,
 ) -> Iterator[Int[np.ndarray, "B T"]]:
-    """An iterator over `tokens` new tokens after each prompt, in pieces of at most CHUNK, as they
-    are decoded.
+    """Yields `tokens` new tokens after each prompt, in pieces of at most CHUNK.
 
-    `encodings` are set for sequences of L + `tokens` (`Encoding.at`). The random key of each draw
-    depends on the seed and the token's place alone. ValueError for a model that is not causal,
-    without a prompt or new tokens, for an encoding that cannot serve that many positions, and for a
-    number that is no 32-bit integer.
+    `encodings` are set for L + `tokens` tokens (`Encoding.at`). The random key of a draw depends on
+    the seed and the token's place alone. ValueError, before the first token, for a model that is
+    not causal, a number that is no 32-bit integer or below 1, and more positions than are served.
     """
     B, L = prompt.shape
     check_value(L, Count, "the number of tokens of the prompt")
@@ -226,29 +214,24 @@ def generate(
 def positions(
     encodings: tuple[Encoding, ...], batch: int, total: int, room: int, key: Key[Array, ""]
 ) -> Num[Array, "..."] | None:
-    """The positions of sequences of `total` tokens, drawn once; the last is repeated up to `room`:
-    [room], or [batch, room] where they differ between sequences.
+    """Positions of sequences of `total` tokens, drawn once, the last repeated up to `room`: [room],
+    or [batch, room] where they differ between sequences.
 
-    None where a `positions` hook reads the tokens, which are not known yet: the model then calls
-    the hooks for every new token, without a key.
+    None where a `positions` hook reads tokens that are not known yet: the model then calls the
+    hooks for every new token, without a key.
     """
     if not any(overrides(e, "positions") for e in encodings):
         return jnp.arange(room)
-    if any(_reads_tokens(e, total, key) for e in encodings):
-        return None
-    tokens = jnp.zeros((batch, total), jnp.int32)
-    pos = fold_positions(encodings, tokens, jnp.arange(total), key, False)
+    pos, tokens = jnp.arange(total), jnp.zeros((batch, total), jnp.int32)
+    for e in encodings:  # by a trace: do its positions depend on the tokens?
+
+        def of_tokens(tokens, e=e):
+            return e.positions(tokens, pos, key, False)
+
+        if jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None:
+            return None
+    pos = fold_positions(encodings, tokens, pos, key, False)
     return jnp.pad(pos, [(0, 0)] * (pos.ndim - 1) + [(0, room - total)], mode="edge")
-
-
-# Whether the encoding's positions depend on the tokens, found by a trace of the hook.
-def _reads_tokens(e: Encoding, total: int, key) -> bool:
-    pos, tokens = jnp.arange(total), jnp.zeros((1, total), jnp.int32)
-
-    def of_tokens(tokens):
-        return e.positions(tokens, pos, key, False)
-
-    return jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None
 
 
 # The least power of two that has room for these tokens and for a chunk more.
@@ -266,10 +249,8 @@ def prefill(
     encodings: tuple[Encoding, ...],
     room: int,
 ) -> tuple[Float[Array, "B V"], Cache]:
-    """The logits of the token that follows the prompt, and a cache with room for `room` tokens that
-    holds the prompt.
-
-    `pos` is what `positions` returns, for at least `room` tokens.
+    """(logits after the prompt, a cache with room for `room` tokens that holds it). `pos` is the
+    result of `positions`, for at least `room` tokens.
     """
     model = nnx.merge(graphdef, params, copy=True)
     cache = Cache.empty(model.config.layers, pos)

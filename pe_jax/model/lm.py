@@ -1,9 +1,9 @@
-"""The language model: a pre-norm transformer (Flax NNX). It owns every array, and calls the hooks
-of its encodings at fixed sites: `positions` and `embed` before a layer, all others in it.
+"""The language model: a pre-norm transformer (Flax NNX). It owns every array and calls the hooks of
+its encodings at fixed sites: `positions` and `embed` before a layer, all others in it.
 
-Parameters are float32, activations `config.dtype`. Axes: B batch, L tokens that enter the model or
-a layer, T the last of these, whose logits or outputs are wanted (the queries), S all tokens that
-they may look at (the keys, see cache.py), H heads, D model size, F size of the MLP, V vocab.
+Parameters are float32, activations `config.dtype`. Axes: B batch, L input tokens of the model or a
+layer, T the last of these, with logits or outputs (queries), S the tokens that they may see (keys,
+see cache.py), H heads, D model size, F size of the MLP, V vocab.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ from pe_jax.model.config import ACTIVATIONS, DTYPES, LmConfig
 from pe_jax.specs.parse import active, layers_of
 
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
-"""The backward pass of a rematerialised layer keeps these and the layer's inputs."""
+"""Kept by a rematerialised layer for its backward pass, besides its inputs."""
 ALIKE = 8
-"""The fewest layers in a row that become a loop: fewer compile fast enough one by one."""
+"""The fewest layers in a row for a loop: fewer compile fast enough one by one."""
 
 
 class LM(nnx.Module):
-    """From tokens to the logits of the next ones, under `encodings`, applied in their order.
+    """Next-token logits under `encodings`, applied in their order.
 
-    `blocks` are its layers. Parameters of encodings are in `shared[e][name]`, and those that a
-    layer owns in `owned[layer][e][name]`, where e is the encoding's place among the model's.
-    Checkpoints know parameters by these names.
+    Layers are `blocks`. Parameters of encoding number e are `shared[e][name]`, or
+    `owned[layer][e][name]` if each layer owns them. Checkpoints use these names.
     """
 
     def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
-        """`rngs` has two streams, `params` and `encodings`, so that the initial weights of
-        embedding, layers and head are the same whatever the encodings are.
+        """`rngs` has the streams `params` and `encodings`, so that the initial weights of embedding,
+        layers and head do not depend on the encodings.
         """
         self.config, self.encodings = config, tuple(encodings)
         self.embedding = nnx.Param(
@@ -93,21 +92,21 @@ class LM(nnx.Module):
         ValueError if tokens are not integers [B, L].
 
         Args:
-            cache: of the tokens before these: a Cache (cache.py), a Memory of earlier segments
-                (memory.py), or None for the full forward pass, which returns None.
-            encodings: replace the model's own, over the same parameters (a swap, or `at(length)`);
-                of more than the model has, those at the end get no parameters.
-            key: draws random positions: one key for the batch, or one for each sequence.
-            dropout_key: None: nothing is dropped.
+            cache: a Cache of earlier tokens (cache.py), a Memory of earlier segments (memory.py),
+                or None for the full forward pass, which returns None.
+            encodings: replace the model's own, with their parameters (a swap, or `at(length)`);
+                those beyond the model's number get no parameters.
+            key: of random positions: one for the batch, or one for each sequence.
+            dropout_key: None: no dropout.
             train: for the `positions` hooks.
-            last: only so many of the last tokens get logits.
-            size: in the full forward pass, all tokens after the first `size` are padding: no token
-                sees them, and their logits mean nothing.
-            remat: the backward pass keeps each layer's inputs, the inputs of fused attention (q, k
-                and v) and its output, and computes the rest of the layer again.
-            scan: ALIKE or more consecutive layers in which the encodings act alike are a loop in
-                the full forward pass. It compiles faster, with the same results but for rounding.
-            rows: the rows [B, T, D] that `logits_of` computes logits from are returned instead.
+            last: the number of last tokens with logits; None: all.
+            size: in a full forward pass, tokens after the first `size` are padding, which no token
+                sees; their logits mean nothing.
+            remat: the backward pass keeps each layer's inputs and the inputs and output of fused
+                attention, and recomputes the rest of the layer.
+            scan: in a full forward pass, ALIKE or more consecutive layers with equal encodings are
+                a loop. It compiles faster, with the same results up to rounding.
+            rows: return the rows [B, T, D] that `logits_of` takes.
         """
         if tokens.ndim != 2:
             raise ValueError(
@@ -169,7 +168,7 @@ class LM(nnx.Module):
         x, cache = self._embed(x, seen, encodings, layer, cache)
         return self.blocks[layer](x, pe, seen, last, cache, dropout_keys)
 
-    # The layers in their order, in groups: several that are one loop, or a single one.
+    # The layers in order, in groups: those of a loop, or a single one.
     def _groups(self, pes: Sequence[Bound], counts: Sequence[int], scan: bool) -> list[list[int]]:
         if not scan:
             return [[i] for i in range(self.config.layers)]
@@ -181,9 +180,9 @@ class LM(nnx.Module):
         alike = [list(group) for _, group in itertools.groupby(range(self.config.layers), code)]
         return [part for g in alike for part in ([g] if len(g) >= ALIKE else [[i] for i in g])]
 
-    # The outputs of the last of these layers, by the code of the first one and the parameters of
-    # each. These are looked up in the loop, without a second copy; in training they are stacked
-    # before it, since the gradient of a look-up would write those of all layers at each.
+    # The outputs of the last of these layers, by the code of the first. Parameters are looked up in
+    # the loop, without a second copy; in training they are stacked before it, since the gradient of
+    # a look-up would write those of all layers at each.
     def _loop(
         self,
         group: Sequence[int],
@@ -228,7 +227,7 @@ class LM(nnx.Module):
         )
 
     def logits_of(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
-        """The float32 logits of rows that have left the last layer."""
+        """The float32 logits of outputs of the last layer."""
         rows = self.norm(flat(x))
         if self.config.tie_embeddings:
             scale = self.config.model**-0.5 / self.config.embed_std  # 1 is exact in bfloat16, too
@@ -248,8 +247,8 @@ class LM(nnx.Module):
         fixed = self.encodings[member].fixed
         return {n: jax.lax.stop_gradient(a) if n in fixed else a for n, a in params.items()}
 
-    # (x after the `embed` hooks on the input of a layer, or (None) of the model; the cache). Hooks
-    # may read neighbours, so they get the rows of all S tokens.
+    # (x after the `embed` hooks of a layer's input, or (None) of the model's; the cache). Hooks may
+    # read neighbours, so they get the rows of all S tokens.
     def _embed(
         self, x: Float[Array, "B L D"], seen: Seen, encodings, layer: int | None, cache: LayerPast
     ) -> tuple[Float[Array, "B L D"], LayerPast]:
@@ -273,8 +272,8 @@ class LM(nnx.Module):
         return rows_from(x, seen.start, count), cache
 
 
-# The number of the last tokens' rows that enter each layer and that leave the last one: all
-# `length`; with `cuts` those that the `last` ones depend on by the windows of the layers.
+# The number of last rows that enter each layer and that leave the last one: all `length`; with
+# `cuts` those that the `last` ones depend on by the windows of the layers.
 def _row_counts(pes: Sequence[Bound], length: int, last: int | None, cuts: bool) -> list[int]:
     counts = [last or length]
     for pe in reversed(pes):
@@ -292,14 +291,12 @@ def _as_nnx(arrays) -> nnx.Dict:
     return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})
 
 
-# A layer: attention, then an MLP
-#
-# Hooks and attention are vmapped over the batch; all else takes its tokens as `flat` leaves them.
+# A layer. Hooks and attention are vmapped over the batch; all else takes the tokens of `flat`.
 
 
 class Layer(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once. With
-    lm.norm=sandwich both are normalised again before they are added.
+    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once, with
+    lm.norm=sandwich both outputs normalised.
     """
 
     def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
@@ -353,10 +350,9 @@ class Layer(nnx.Module):
         cache: LayerPast,
         dropout_keys: tuple[Key[Array, ""] | None, Key[Array, ""] | None] = (None, None),
     ) -> tuple[Float[Array, "B T D"], LayerPast]:
-        """(outputs of the last `last` tokens of x, the cache with all of x in it).
-
-        `seen` has all S tokens, of which those of x are the L from `seen.start` on. The keys are
-        for the dropout of attention and of the MLP; None: nothing is dropped.
+        """(outputs of the last `last` tokens of x, the cache with all of x in it). x has tokens
+        `seen.start` to `seen.start` + L of the S in `seen`. The keys are for the dropout of
+        attention and of the MLP; None: no dropout.
         """
         B, L, D = x.shape
         h = self.attention_norm(flat(x)).reshape(x.shape)
@@ -378,7 +374,7 @@ class Layer(nnx.Module):
             return self.down(activation(self.gate(h)) * self.up(h))
         return self.down(activation(self.up(h)))
 
-    # (what attention adds to the last tokens, `flat`, the cache), from normalised inputs.
+    # (the output of attention for the last tokens, `flat`, the cache), from normalised inputs.
     @jax.named_scope("attention")
     def _attention(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
         B, L, _ = h.shape
@@ -417,10 +413,9 @@ class Layer(nnx.Module):
         return self.out(flat(out.reshape(B, last, -1))), cache
 
 
-# (coordinates of all S tokens for each encoding, the cache), from the normalised input x.
-#
-# [B, S, ...] for an encoding with a `locate`; for the others the positions, [S] or [B, S]. Where
-# there is no token `locate` gets x = 0, as if the sequence began at its first token.
+# (coordinates of all S tokens for each encoding, the cache), from the normalised input x: [B, S,
+# ...] with a `locate`, else the positions, [S] or [B, S]. Where there is no token `locate` gets
+# x = 0, as if the sequence began at its first token.
 def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
     token_axis = seen.pos.ndim - 1
     index, pos = (
@@ -437,11 +432,10 @@ def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
 
 
 def flat(x: Float[Array, "B L D"]) -> Float[Array, "*tokens D"]:
-    """The rows that dense layers take. On a CPU [B*L, D], since there the gradient of a product
-    with three axes takes two to three times as long. On an accelerator x itself, since there the
-    heads of attention would have to be copied from one memory layout to another: on a TPU v5e a
-    step with RoPE would move 89 GB in place of 72, one with ALiBi 75 in place of 56
-    (configs/encodings_gpu.py without train.remat).
+    """Inputs of dense layers. On a CPU [B*L, D]: the gradient of a product with three axes takes
+    two to three times as long. On an accelerator x itself: attention would copy its heads to
+    another layout, so that a step on a TPU v5e moves 89 GB, not 72, with RoPE, and 75, not 56,
+    with ALiBi (configs/encodings_gpu.py without train.remat).
     """
     return x.reshape(-1, x.shape[-1]) if jax.default_backend() == "cpu" else x
 
@@ -454,10 +448,10 @@ def _dropped(dropout: nnx.Dropout, x: Array, key: Key[Array, ""] | None) -> Arra
 
 
 def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[int, Params]]:
-    """(entries that layers share, {layer: entries that it owns}), for the layers in which it acts.
+    """(shared entries of `init`, {layer: its own entries}), for the layers in which it acts.
 
-    The entries are those of the encoding's `init`. ValueError if `per_layer` names another entry,
-    or if the encoding acts once, on the model's input, where no layer can own anything.
+    ValueError if `per_layer` names an unknown entry, or if the encoding acts once, on the model's
+    input, where no layer can own anything.
     """
     shared = encoding.init(key)
     owned = _owned_names(encoding, shared)
@@ -486,9 +480,7 @@ def _owned_names(encoding: Encoding, drawn: Params) -> set[str]:
 
 
 def sizes(encoding: Encoding) -> dict[str, int]:
-    """How many numbers a whole model has for each entry of its parameters, by tracing alone.
-    ValueError as of init_params.
-    """
+    """The size in a whole model of each entry of `init`, by tracing. ValueError as in init_params."""
     drawn = jax.eval_shape(encoding.init, jax.random.key(0))
     owned = _owned_names(encoding, drawn)
     layers = len(layers_of(encoding)) if owned else 1
@@ -496,14 +488,12 @@ def sizes(encoding: Encoding) -> dict[str, int]:
 
 
 def learned(encoding: Encoding) -> int:
-    """How many numbers a whole model learns for it: those that are drawn and not fixed."""
+    """The number of learned parameters in a whole model."""
     return sum(n for name, n in sizes(encoding).items() if name not in encoding.fixed)
 
 
 def noisy(params: Params, seed: int) -> Params:
-    """The parameters with noise added, normal with a deviation of 0.3: some are drawn so that they
-    have no effect, which would hide what a probe looks for.
-    """
+    """The parameters plus N(0, 0.3^2), for probes: some initial values have no effect."""
     rng = np.random.default_rng(seed)
     return {
         name: a + (0.3 * rng.normal(size=a.shape)).astype(np.float32) for name, a in params.items()
@@ -511,9 +501,7 @@ def noisy(params: Params, seed: int) -> Params:
 
 
 def decayed(params) -> dict:
-    """A tree of booleans, true where weight decay acts: on the kernels of dense layers, and on no
-    parameter of an encoding.
-    """
+    """Booleans, true where weight decay acts: on dense kernels, on no parameter of an encoding."""
     return jax.tree.map_with_path(
         lambda path, _: path[-1].key == "kernel" and path[0].key not in ("shared", "owned"), params
     )

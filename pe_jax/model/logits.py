@@ -1,4 +1,4 @@
-"""Losses and other measures of logits, computed for some tokens at a time where logits are large.
+"""Losses and other measures of logits, in chunks of tokens where logits are large.
 
 Axes: B batch, T tokens, D model size, V vocab.
 """
@@ -21,11 +21,11 @@ MOST = 2**26
 def of_logits(
     measure: Callable, model: LM, rows: Float[Array, "B T D"], targets: Any
 ) -> Float[Array, "B T ..."]:
-    """measure(logits [B, T, V], targets), which must take each token apart, from the `rows` that
-    `LM.__call__(rows=True)` gives. The targets are an array [B, T, ...] or a tree of such arrays.
+    """measure(logits [B, T, V], targets), which acts on each token alone, from the `rows` of
+    `LM.__call__(rows=True)`. Targets are a tree of arrays [B, T, ...].
 
-    More than MOST logits are computed for some tokens of each sequence at a time, and once more in
-    the backward pass: a training step then makes four products with the vocabulary, not three.
+    More than MOST logits are computed in chunks of tokens, and again in the backward pass: a step
+    of training then has four products with the vocabulary, not three.
     """
 
     def of_chunk(chunk):

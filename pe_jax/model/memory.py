@@ -1,15 +1,14 @@
-"""Segment memory (Dai et al., 2019; arXiv:1901.02860): a `Past` (cache.py) that keeps what entered
-each layer in earlier segments.
+"""Segment memory (Dai et al., 2019; arXiv:1901.02860): a `Past` (cache.py) with the inputs of each
+layer in earlier segments.
 
-A text is worked through in segments of L tokens. Each layer keeps its input at the last M tokens
-before, and the queries of the next segment see the keys and values that the present weights make
-of it, followed by those of their own segment. No gradient goes back into it. The M places are
-filled from the end; an empty place has a token below 0 and is hidden. The oldest token of each
-sequence has position 0. So a memory that holds all the text before gives the full forward pass,
-and neither a forgotten text nor another sequence of the batch changes anything.
+A text is read in segments of L tokens. Each layer keeps its input at the last M tokens, and the
+queries of the next segment see the keys and values that the present weights make of it. No gradient
+goes back into it. Places are filled from the end; an empty one has a token below 0 and is hidden.
+The oldest token of each sequence has position 0, so that a memory of all earlier text gives the
+full forward pass, and neither a forgotten text nor another sequence of the batch changes anything.
 
-An encoding that acts on the model's input is refused (`check`): the inputs that a layer keeps would
-contain positions counted in an earlier segment, which belong to other tokens in this one.
+An encoding that acts on the model's input is refused (`check`): the kept inputs would contain
+positions of an earlier segment.
 
 Axes: B batch, L tokens of a segment, M tokens of the memory, S = M + L, D model size.
 """
@@ -33,8 +32,8 @@ from pe_jax.model.config import DTYPES, LmConfig
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerMemory(LayerPast):
-    """The inputs of one layer at the last M tokens. Every segment computes their keys, values and
-    coordinates anew.
+    """The inputs of one layer at the last M tokens; every segment recomputes their keys, values and
+    coordinates.
     """
 
     hidden: Leaf
@@ -48,33 +47,31 @@ class LayerMemory(LayerPast):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Memory(Past):
-    """The last M tokens before a segment, and the inputs of each layer at these tokens."""
+    """The last M tokens before a segment, with the inputs of each layer."""
 
     tokens: Leaf
     """[B, M]; ABSENT in empty places."""
     filled: Leaf
-    """How many of the M places have a token: [B], or [] where all sequences have as many. Then the
-    batch shares positions, and what hooks make of positions is computed once for all of it.
+    """The number of places with a token: [B], or [] where it is the same for all sequences, so that
+    the batch shares positions and all that hooks compute from them.
     """
 
     @classmethod
     def empty(cls, config: LmConfig, batch: int, size: int) -> Memory:
-        """The memory of `size` tokens before the first segment."""
+        """A memory of `size` tokens, before the first segment."""
         hidden = jnp.zeros((batch, size, config.model), DTYPES[config.dtype])
         layers = (LayerMemory(hidden),) * config.layers
         tokens = jnp.full((batch, size), ABSENT, jnp.int32)
         return Memory(LayerPast(), layers, None, tokens, jnp.int32(0))
 
     def forgotten(self, fresh: Bool[Array, "B"]) -> Memory:
-        """The same, emptied for the sequences that are `fresh`, where a new text begins."""
+        """Emptied for the sequences that are `fresh`, where a new text begins."""
         tokens = jnp.where(fresh[:, None], ABSENT, self.tokens)
         return dataclasses.replace(self, tokens=tokens, filled=jnp.where(fresh, 0, self.filled))
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Memory]:
-        """All tokens that those of a segment may look at, and the memory for the next segment.
-
-        Indices and positions count from the oldest token of each sequence, and are below 0 in
-        empty places.
+        """The tokens that a segment may see, and the memory for the next one. Indices and positions
+        count from the oldest token of each sequence, and are below 0 in empty places.
         """
         size, count = self.tokens.shape[1], tokens.shape[1]
         rows = jnp.concatenate([self.tokens, tokens], axis=1)
@@ -100,9 +97,7 @@ class Memory(Past):
 
 
 def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:
-    """ValueError for an encoding that cannot serve segments of `length` tokens after a memory of
-    `memory` tokens.
-    """
+    """ValueError for an encoding that cannot serve `length` tokens after `memory` earlier ones."""
     for encoding in encodings:
         name, limit = type(encoding).__name__, encoding.limit()
         if overrides(encoding, "embed") and acts_once(encoding):
