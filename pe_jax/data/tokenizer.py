@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import itertools
 import json
 import re
 import sys
@@ -72,22 +73,13 @@ class Tokenizer:
             out = _encoded(model, documents, np.min_scalar_type(len(self.pieces) - 1))
         for document, tokens in zip(documents, out, strict=True):
             if self.decode(tokens) != document.tobytes():
-                raise _lossy(self.spec, self._loss(document))
+                raise _lossy(self.spec)
         return tuple(out)
 
     def begun(self, tokens: np.ndarray) -> np.ndarray:
         """The tokens of a text after `bos`, unless it begins with it as a chat does: int32."""
         before = [] if self.bos is None or self.bos in tokens[:1] else [self.bos]
         return np.concatenate([before, tokens]).astype(np.int32)
-
-    # Why a document differs from the bytes of its tokens.
-    def _loss(self, document: np.ndarray) -> str:
-        known = {piece[0] for piece in self.pieces if len(piece) == 1}
-        if lacking := sorted({*document.tobytes()} - known):
-            named = ", ".join(f"0x{byte:02x}" for byte in lacking[:5])
-            return f"it has no token for {len(lacking)} bytes of this text, as {named}"
-        composes = json.loads(self.json or "{}").get("normalizer") == NFC
-        return f"it changes this text{', which is not in NFC' if composes else ''}"
 
     # The tokens of a text that lists their numbers, as in "0 1 1".
     def _numbers(self, text: str) -> np.ndarray:
@@ -264,8 +256,6 @@ def _read_json(place: Path) -> str:
 # (or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
 
 
-LARGEST = 2**24 - 1
-"""The largest id of a token."""
 PART = 2**18
 """The least size of a part of a document, in bytes."""
 GROUP = 2**22
@@ -275,83 +265,48 @@ GROUP = 2**22
 LINE_END = re.compile(rb"[!-~](?=\r?\n)")
 
 
+SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
+"""The normalizer of SentencePiece: it writes another character for a space, and adds none."""
+
+
 # The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
-# ValueError unless it is a lossless BPE: of bytes, or of characters as SentencePiece makes it, with
-# "▁" for a space, and bytes for a character without a token.
+# ValueError unless it is a BPE of bytes, or of characters as SentencePiece makes it, with "▁" for a
+# space, and bytes for a character without a token. `encode` checks that nothing is lost.
 @functools.lru_cache(maxsize=4)
 def _of_json(spec: str, text: str) -> Tokenizer:
-    with _library_errors(spec, "is no tokenizer.json"):
-        normalizer = json.loads(text).get("normalizer")
-    if normalizer not in (None, NFC, SPACES):  # nor read by the library, which panics at some
-        raise _lossy(spec, "it changes the text first (normalizer)")
     model = _library_tokenizer(spec, text)
+    parts = json.loads(model.to_str())
+    if parts["model"]["type"] != "BPE" or parts["model"].get("dropout"):
+        raise _lossy(spec)
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
-    own = {i: token for token, i in vocab.items() if i not in added}
-    size = 1 + max([*own, *added])
-    if size > LARGEST + 1:
-        raise ValueError(
-            f"the tokenizer {spec} has the id {size - 1}: ids up to {LARGEST} are read"
-        )
-    parts = json.loads(model.to_str())
+    pieces = [b""] * (1 + max([*vocab.values(), *added]))
     characters = parts["normalizer"] == SPACES
-    faults = _of_characters(parts, vocab) if characters else _of_bytes(parts, own.values())
-    for wrong, reason in (
-        (parts["model"]["type"] != "BPE", f"it is a {parts['model']['type']}, no BPE"),
-        (parts["model"].get("dropout"), "it drops merges at random (dropout)"),
-        (NESTED.search(json.dumps(parts["pre_tokenizer"])), "its regex gives up at some texts"),
-        *faults,
-    ):
-        if wrong:
-            raise _lossy(spec, reason)
-    pieces = [b""] * size
-    for i, token in own.items():
-        pieces[i] = _characters(token) if characters else bytes(ALPHABET[c] for c in token)
+    try:
+        for token, i in vocab.items():
+            if characters:
+                pieces[i] = _characters(token)
+            elif i not in added:
+                pieces[i] = bytes(ALPHABET[character] for character in token)
+    except KeyError:  # these are no bytes
+        raise _lossy(spec) from None
     for i, content in added.items():
         pieces[i] = _characters(content) if characters else content.encode()
-    return Tokenizer(spec, tuple(pieces), text, _bos(spec, parts["post_processor"] or {}, size))
+    return Tokenizer(spec, tuple(pieces), text, _bos(spec, model, len(pieces)))
 
 
 # The token that a post_processor puts before every text; ValueError for more.
-def _bos(spec: str, post: Any, size: int) -> int | None:
-    before = []
-    for step in post.get("processors", [post]):  # a sequence of steps, or one
-        before += [step["cls"][1]] if "cls" in step else []
-        for piece in step.get("single", []):
-            if "Sequence" in piece and piece["Sequence"]["id"] == "A":
-                break
-            (name,) = (part["id"] for part in piece.values())
-            before += step["special_tokens"].get(name, {"ids": [name]})["ids"]
-    if len(before) > 1 or any(i not in range(size) for i in before):
+def _bos(spec: str, model: Any, size: int) -> int | None:
+    with _library_errors(spec, "is no tokenizer.json"):
+        begun = model.encode("a")
+    specials = itertools.takewhile(bool, begun.special_tokens_mask)
+    before = [token for token, _ in zip(begun.ids, specials, strict=False)]
+    if len(before) > 1 or any(token >= size for token in before):
         raise ValueError(
             f"the tokenizer {spec} puts the tokens {before} before every text: one of its own "
             f"{size} tokens can stand there"
         )
     return before[0] if before else None
-
-
-NFC = {"type": "NFC"}
-"""The normalizer of Qwen and Pythia: it composes characters, and leaves composed ones."""
-SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
-"""The normalizer of SentencePiece: it writes another character for a space, and adds none."""
-NESTED = re.compile(r"\([^()]*[+*|][^()]*\)[+*]")
-"""A repeated group of a regex that repeats or chooses: matching it may take exponential time."""
-
-
-# Faults of a byte-level BPE: (whether it has the fault, the reason).
-def _of_bytes(parts: Any, own: Iterable[str]) -> Iterator[tuple[bool, str]]:
-    first = parts["pre_tokenizer"] or {}  # one step, or a sequence of steps
-    steps = [s for s in first.get("pretokenizers", [first]) if s.get("type") == "ByteLevel"]
-    yield not steps, "its pre_tokenizer is not ByteLevel"
-    yield any(s["add_prefix_space"] for s in steps), "it adds a space (add_prefix_space)"
-    yield not all(ALPHABET.keys() >= set(t) for t in own), "not all tokens are bytes"
-
-
-# Faults of a BPE of characters, as in `_of_bytes`.
-def _of_characters(parts: Any, vocab: Mapping[str, int]) -> Iterator[tuple[bool, str]]:
-    bytes_there = all(f"<0x{byte:02X}>" in vocab for byte in range(256))
-    yield not parts["model"].get("byte_fallback"), "it loses unknown characters (byte_fallback)"
-    yield not bytes_there, "it has no token for some bytes"
 
 
 # The bytes of a token of a BPE of characters, "<0x0A>" for one byte.
@@ -361,10 +316,11 @@ def _characters(token: str) -> bytes:
     return token.replace(gguf_file.SPACE, " ").encode()
 
 
-def _lossy(spec: str, reason: str) -> ValueError:
+def _lossy(spec: str) -> ValueError:
     return ValueError(
-        f"the tokenizer {spec} is not lossless: {reason}; bits per byte need a BPE of bytes, or of "
-        "characters and bytes, that neither changes a text nor adds to it, as bpe:N trains"
+        f"the tokenizer {spec} is not lossless, and bits per byte need the bytes of the text: take "
+        "a BPE of bytes, or of characters with byte_fallback, that neither changes a text nor adds "
+        "to it (normalizer, add_prefix_space, dropout), as bpe:N trains; some need text in NFC"
     )
 
 
@@ -436,14 +392,12 @@ def _parts(text: bytes, size: int) -> Iterator[bytes]:
 # for `size` tokens.
 def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
     version = _library().__version__
-    name = f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}"
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        digest, _, cached = (cache() / name).read_text("utf-8").partition("\n")
-        if digest == hashes.sha256(cached):
-            return cached
+    name = f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}.json"
+    with contextlib.suppress(OSError):
+        return (cache() / name).read_text("utf-8")
     made = _train(size, texts)
     with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
-        atomic.write(cache() / name, f"{hashes.sha256(made)}\n{made}")
+        atomic.write(cache() / name, made)
     return made
 
 

@@ -43,17 +43,6 @@ def cut(metric, length, tokenizer):
     return windows([tokens], metric, length, config.resolved(128), tokenizer)
 
 
-@pytest.mark.parametrize("id", [{"SpecialToken": "zz"}, {"Sequence": "B"}])
-def test_a_template_of_what_is_not_there_is_refused(tmp_path, tokenizer, id):
-    path = tmp_path / "tokenizer.json"
-    parts = json.loads(path.read_text())
-    ((kind, name),) = id.items()
-    parts["post_processor"]["single"][0] = {kind: {"id": name, "type_id": 0}}
-    path.write_text(json.dumps(parts))
-    with pytest.raises(ValueError, match=f"puts the tokens .*{name}.* before every text"):
-        named(tokenizer.spec)
-
-
 @pytest.mark.parametrize(
     ("single", "said"),
     [("<s> </s> $A", r"puts the tokens \[256, 257\] before"), ("<t> $A", r"the tokens \[999\]")],

