@@ -6,14 +6,11 @@ A document is the UTF-8 bytes of a whole file, or of a part of it.
 
 from __future__ import annotations
 
-import codecs
 import dataclasses
 import functools
 import hashlib
 import math
-import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -105,15 +102,11 @@ def corpus_of(
 # How documents that come without a split are split
 
 
-def by_file(
-    documents: Sequence[Document],
-    rank: Callable[[Document], bytes] = lambda document: os.fsencode(document.name),
-) -> dict[str, list[Document]]:
-    """{split: documents}, no document divided. Ranked by the SHA-256 of what `rank` gives of each
-    (its name), the first 5 % (rounded up) are test, as many valid, the rest train. Within a split
-    they keep their order.
+def by_file(documents: Sequence[Document], keys: Iterable[bytes]) -> dict[str, list[Document]]:
+    """{split: documents}, no document divided. Ranked by the SHA-256 of their keys, the first 5 %
+    (rounded up) are test, as many valid, the rest train. Within a split they keep their order.
     """
-    hashes = [hashlib.sha256(rank(document)).digest() for document in documents]
+    hashes = [hashlib.sha256(key).digest() for key in keys]
     ranked = sorted(range(len(documents)), key=hashes.__getitem__)
     held = math.ceil(len(documents) / 20)  # in each of valid and test
     members = {"train": ranked[2 * held :], "valid": ranked[held : 2 * held], "test": ranked[:held]}
@@ -158,9 +151,6 @@ def boundary(text: bytes, cut: int) -> int:
 
 WINDOW = 64
 STRIDE = 16
-PIECE = 1 << 20  # bytes of a document that are folded at once
-SPACES = bytes.maketrans(b"\t\n\v\f\r\x1c\x1d\x1e\x1f", 9 * b" ")
-WIDE_SPACES = re.compile(r"[^\S\x00-\x7f]")
 FACTORS = np.random.default_rng(0).integers(1 << 63, size=WINDOW // 8, dtype=np.uint64) | 1
 
 
@@ -205,14 +195,8 @@ class Passages:
 
 # The UTF-8 bytes of a document with case folded and every run of white space one space.
 def _folded(document: np.ndarray) -> np.ndarray:
-    decoder, pieces = codecs.getincrementaldecoder("utf-8")("replace"), []
-    for start in range(0, document.size, PIECE):
-        text = decoder.decode(document[start : start + PIECE].tobytes()).casefold()
-        text = text if text.isascii() else WIDE_SPACES.sub(" ", text)
-        pieces.append(text.encode().translate(SPACES))
-    folded = np.frombuffer(b"".join(pieces).strip(), np.uint8)
-    word = folded != ord(" ")
-    return folded[word | np.append(True, word[:-1])] if folded.size else folded
+    words = document.tobytes().decode().casefold().split()
+    return np.frombuffer(" ".join(words).encode(), np.uint8)
 
 
 def _digest(document: np.ndarray) -> bytes:

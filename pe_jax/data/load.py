@@ -26,7 +26,7 @@ from pe_jax.data.corpus import (
     corpus_of,
 )
 from pe_jax.errors import nearest
-from pe_jax.storage.paths import expanded
+from pe_jax.storage.paths import existing, expanded
 
 FORMS = {
     "stdlib": "the sources of the running Python's standard library",
@@ -42,9 +42,9 @@ def load(source: str, root: str = "") -> Corpus:
     ("": TFDS's own). `~` and environment variables in PATH and `root` are expanded. `stdlib`,
     `files` and tfds_text.py say what is read and how it is split.
 
-    Raises ValueError for an unknown source, for text that is empty, damaged or not UTF-8, for a
-    split without documents and for a dataset that is not prepared; FileNotFoundError for a path
-    that is not there.
+    Raises ValueError for an unknown source, for text that is damaged or not UTF-8, for a split
+    without text and for a dataset that is not prepared; FileNotFoundError for a path that is not
+    there.
     """
     kind, _, rest = source.partition(":")
     if source == "stdlib":
@@ -69,9 +69,6 @@ def load(source: str, root: str = "") -> Corpus:
 
 
 BY_FOLDER = "by folder: train, {}, test; files outside them are left out"
-BY_TWO_FOLDERS = (
-    "by folder: train, test; a twentieth of train, by {}, is valid; files outside them are left out"
-)
 BY_FILE = (
     "by file: ranked by the sha256 of the relative name, the first 5 % are test, the next 5 % "
     "valid, the rest train"
@@ -105,7 +102,7 @@ def stdlib() -> Corpus:
             "use another text with files:PATH"
         )
     named = [Document(name, text) for text, name in texts.items()]
-    return corpus_of("stdlib", by_file(named), BY_FILE, platform.python_version())
+    return corpus_of("stdlib", _by_name(named), BY_FILE, platform.python_version())
 
 
 def files(where: str, root: str = "") -> Corpus:
@@ -116,13 +113,13 @@ def files(where: str, root: str = "") -> Corpus:
     with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
     have any name.
 
-    A folder with the folders train, valid (or validation) and test is split by these. With train
-    and test alone, validation text is what a split of train by file or by position holds out for
-    it. Otherwise ten or more files are split by file, and each of fewer by position (corpus.py).
+    A folder with the folders train, valid (or validation) and test is split by these. Otherwise ten
+    or more files are split by file, and each of fewer by position (corpus.py). Empty files are left
+    out.
 
-    Raises ValueError for files that are empty, damaged or not UTF-8, for a split without documents,
-    and for valid with train or test alone; OSError for a path that is not there, and for what is in
-    a folder and cannot be read.
+    Raises ValueError for files that are damaged or not UTF-8, for a split without text, and for two
+    of the three folders alone; OSError for a path that is not there, and for what is in a folder
+    and cannot be read.
     """
     given, where = where, _located(where, root)
     source = f"files:{given}"
@@ -130,26 +127,25 @@ def files(where: str, root: str = "") -> Corpus:
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     present = {split: path for split, path in folders.items() if path.is_dir()}
-    if "valid" in present and len(present) == 2:
+    if len(present) == 2:
         named = " and ".join(path.name for path in present.values())
         (lacking,) = {*SPLITS} - {*present}
         raise ValueError(
             f"{folder} has the folders {named}, and none named {lacking}: add one, or name "
             f"the files, which are then split anew, as files:{given}/**/*.txt"
         )
-    if {"train", "test"} <= set(present):
+    if len(present) == 3:
         splits = {s: _read(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}
-        if "valid" in present:
-            return corpus_of(source, splits, BY_FOLDER.format(valid))
-        rule = "file" if len(splits["train"]) >= FEWEST_FILES else "position"
-        parts = (by_file if rule == "file" else by_position)(splits["train"])
-        splits |= {"train": parts["train"] + parts["test"], "valid": parts["valid"]}
-        return corpus_of(source, splits, BY_TWO_FOLDERS.format(rule))
+        return corpus_of(source, splits, BY_FOLDER.format(valid))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
     texts = _read(itertools.chain.from_iterable(map(_files_of, patterns)))
     if len(texts) >= FEWEST_FILES:
-        return corpus_of(source, by_file(texts), BY_FILE)
+        return corpus_of(source, _by_name(texts), BY_FILE)
     return corpus_of(source, by_position(texts), BY_POSITION)
+
+
+def _by_name(documents: list[Document]) -> dict[str, list[Document]]:
+    return by_file(documents, (os.fsencode(document.name) for document in documents))
 
 
 # `where`, or each part of it between commas, with `root` before it and variables expanded. A file
@@ -162,9 +158,8 @@ def _located(where: str, root: str) -> str:
     return ",".join(os.path.join(root, part) for part in parts)
 
 
-# Regular files under `root`, but nothing hidden and no folder named in `skip`. A link to a folder
-# is followed, unless that lies in one that is read anyway. OSError for a folder that cannot be read
-# and a text that links to nothing.
+# Files under `root`, but nothing hidden and no folder named in `skip`. A link to a folder is
+# followed, unless that lies in one that is read anyway. OSError for a folder that cannot be read.
 def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
     read = [root.resolve()]
 
@@ -178,11 +173,7 @@ def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
             if any(target.is_relative_to(path) for path in read):
                 folders.remove(link)
             read.append(target)
-        for path in (Path(folder, name) for name in names if not name.startswith(".")):
-            if path.is_file():
-                yield path
-            elif path.is_symlink() and not path.exists() and TEXT_NAME.search(path.name):
-                raise FileNotFoundError(f"{path} links to {path.readlink()}, which is not there")
+        yield from (Path(folder, name) for name in names if not name.startswith("."))
 
 
 # The files that a file, folder or glob stands for, with their names: relative to the folder, or to
@@ -191,28 +182,22 @@ def _files_of(pattern: str) -> list[tuple[str, Path]]:
     path = Path(pattern)
     if path.is_dir():
         root, paths = path, [p for p in _walk(path) if TEXT_NAME.search(p.name)]
-    elif path.exists():
-        root, paths = path.parent, [path]
-    elif glob.escape(pattern) != pattern:
+    elif path.exists() or glob.escape(pattern) == pattern:
+        root, paths = path.parent, [existing(path, "file")]
+    else:
         root = Path(*itertools.takewhile(lambda part: glob.escape(part) == part, path.parts))
         paths = [p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file()]
-    else:
-        raise FileNotFoundError(_where_missing(path))
     if not paths:
         kinds = "ending in .txt, .text, .md or .py (or these with .gz or .xz) in"
         raise FileNotFoundError(f"no file {kinds if path.is_dir() else 'matches'} {path}")
     return sorted((PACKED_NAME.sub("", p.relative_to(root).as_posix()), p) for p in paths)
 
 
-# The texts of files, each file once, sorted by their names, which get the prefix; ValueError for
-# empty ones.
+# The texts of files, each file once, sorted by their names, which get the prefix.
 def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]:
-    unique = {path.resolve(): (name, path) for name, path in files}
-    documents = [Document(prefix + name, _unpacked(path)) for name, path in unique.values()]
-    pairs = zip(unique.values(), documents, strict=True)
-    if empty := [str(path) for (_, path), document in pairs if not document.text]:
-        raise ValueError(f"empty: {', '.join(empty)}; remove these files or put text into them")
-    return sorted(documents, key=lambda document: document.name)
+    unique = {path.resolve(): (prefix + name, path) for name, path in files}
+    documents = [Document(name, _unpacked(path)) for name, path in unique.values()]
+    return sorted((each for each in documents if each.text), key=lambda document: document.name)
 
 
 # The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8.
@@ -234,12 +219,3 @@ def _unpacked(path: Path) -> bytes:
 def _utf8(text: bytes) -> bytes:
     text.decode("utf-8")
     return text
-
-
-# The first part of the path that does not exist, with similar names in its folder.
-def _where_missing(path: Path) -> str:
-    path = asked = path.absolute()
-    while not path.parent.exists():
-        path = path.parent
-    names = nearest(path.name, os.listdir(path.parent), 3)
-    return f"{asked} does not exist: no {path.name} in {path.parent}{names}"

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
-import json
 import operator
 import re
 from pathlib import Path
@@ -74,7 +73,7 @@ def load(source: str, root: str = "") -> Corpus:
     left = " and ".join(name for name in names if name not in trained)
     rest = f"; {left} left out" if left else ""
     if len(texts) >= FEWEST_FILES:
-        splits = by_file(texts, lambda document: document.text)
+        splits = by_file(texts, (document.text for document in texts))
         return corpus_of(source, splits, BY_DOCUMENT + rest)
     return corpus_of(source, by_position(texts), BY_POSITION + rest)
 
@@ -134,15 +133,14 @@ def _find(folder: Path, name: str, version: str | None) -> Path:
 
     place = folder / name
     versions = [str(version) for version in list_all_versions(place)]
-    if not versions and place.is_dir():
-        configs = sorted(path.name for path in place.iterdir() if list_all_versions(path))
-        if len(configs) > 1:
+    if not versions:
+        configs = sorted(path.name for path in place.glob("*") if list_all_versions(path))
+        if len(configs) == 1:
+            return _find(folder, f"{name}/{configs[0]}", version)
+        if configs:
             names = ", ".join(f"tfds:{name}/{config}" for config in configs)
             raise ValueError(f"{place} holds several configs: name one of {names}")
-        if configs:
-            return _find(folder, f"{name}/{configs[0]}", version)
-    if not versions:
-        there = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []
+        there = [path.name for path in folder.glob("*") if path.is_dir()]
         raise ValueError(
             f"no TFDS dataset {name!r} lies prepared in {folder}{nearest(name, there)} Copy one "
             "there that TFDS has prepared with file_format='array_record', or put its text into "
@@ -158,9 +156,8 @@ def _opened(path: Path) -> Any:
     import tensorflow_datasets as tfds
 
     try:
-        json.loads((path / "features.json").read_bytes(), object_hook=_own_feature)
         builder = tfds.builder_from_directory(path)
-    except Exception as error:  # errors of protobuf, of JSON, and of files that are not there
+    except Exception as error:  # of protobuf, of JSON, and of files that are not there
         raise ValueError(_damaged(path, error)) from error
     formats = builder.info.available_file_formats()
     if not formats & tfds.core.FileFormat.with_random_access():
@@ -169,13 +166,6 @@ def _opened(path: Path) -> Any:
             "TensorFlow reads: prepare it with file_format='array_record'"
         )
     return builder
-
-
-# ValueError for a class of features.json that is not TFDS's: TFDS would import its module.
-def _own_feature(node: dict[str, Any]) -> None:
-    for name in (node.get(key) for key in ("pythonClassName", "python_class_name", "type")):
-        if isinstance(name, str) and not name.startswith("tensorflow_datasets.core.features."):
-            raise ValueError(f"features.json names {name}, which is no feature of TFDS")
 
 
 # [(name of a split, its records that SPLIT takes)].

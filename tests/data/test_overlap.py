@@ -48,10 +48,7 @@ LINES = "\n".join(prose(i, 50) for i in range(60)) + "\n"
     ],
     ids=["crlf", "doubled", "indented", "no-break", "end", "upper", "upper beyond ASCII"],
 )
-def test_text_that_is_the_same_but_for_white_space_and_case_is_a_copy(change, monkeypatch):
-    monkeypatch.setattr(
-        Passages.__module__ + ".PIECE", 7, raising=False
-    )  # no character or space is cut in two
+def test_text_that_is_the_same_but_for_white_space_and_case_is_a_copy(change):
     train = LINES.replace("e", "é") if "É" in change("e") else LINES
     assert overlap([change(LINES)], [prose(9), train]).copies == 1
     part = overlap([change(LINES) + prose(1, 500)], [prose(9), train])
