@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import enum
 import functools
 import hashlib
 import importlib
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pe_jax.errors import first_line, last_line, nearest
+from pe_jax.fields import fits
 
 
 @functools.cache
@@ -69,58 +69,51 @@ def check_class(cls: type, contract: type) -> None:
 
 Contract = TypeVar("Contract")
 FROZEN = "@dataclasses.dataclass(frozen=True)"
+Recorded = int | float | str | bool | None
 
 
-def own_class(path: str, name: str, contract: type[Contract]) -> type[Contract]:
-    """The class `name`, a subclass of the contract, of the Python file at `path`. ValueError if the
-    file does not exist or does not run, or if it has no such class, one that is no dataclass, or
-    one with a field without a default.
+def own_class(name: str, contract: type[Contract]) -> type[Contract]:
+    """The subclass of the contract that path/to/file.py:NAME names. ValueError if the file does not
+    exist or does not run, or if it has no such class, one that is no dataclass, or one with a field
+    without a default.
     """
-    cls = _value(path, name, contract)
+    cls = _value(name, contract)
     if "__dataclass_fields__" not in vars(cls):
-        raise ValueError(f"{path}:{name} lacks the line {FROZEN} above its class")
+        raise ValueError(f"{name} lacks the line {FROZEN} above its class")
     theirs = {field.name for field in dataclasses.fields(contract)}  # pyright: ignore
     for field in dataclasses.fields(cls):
-        if field.init and field.name not in theirs and not _recorded(field.default):
+        recorded = fits(field.default, Recorded | tuple[Recorded, ...])
+        if field.init and field.name not in theirs and not recorded:
             got = "none" if field.default is dataclasses.MISSING else repr(field.default)
             raise ValueError(
-                f"{path}:{name}.{field.name} needs a default that a record can hold, as in "
-                f"`{field.name}: float = 1.0`, and no default_factory: a number of Python, text, "
-                f"True, False, None or a tuple of these, got {got}"
+                f"{name}.{field.name} needs a default that a record can hold, as in "
+                f"`{field.name}: float = 1.0`: a number of Python, text, True, False, None or a "
+                f"tuple of these, got {got}"
             )
     return cls
 
 
-def _recorded(value: Any) -> bool:
-    """Whether a value, written as JSON and read again with tuples for lists, is the same."""
-    if isinstance(value, tuple):
-        return all(map(_recorded, value))
-    kinds = int, float, str, types.NoneType
-    return isinstance(value, kinds) and not isinstance(value, enum.Enum)
-
-
-def own_instance(path: str, name: str, contract: type[Contract]) -> Contract:
-    """The value `name`, an instance of the contract, of the Python file at `path`. ValueError if
-    the file does not exist or does not run, or if it has no such value.
+def own_instance(name: str, contract: type[Contract]) -> Contract:
+    """The instance of the contract that path/to/file.py:NAME names. ValueError if the file does not
+    exist or does not run, or if it has no such value.
     """
-    return _value(path, name, contract, instance=True)
+    return _value(name, contract, instance=True)
 
 
-def _value(path: str, name: str, contract: type, instance: bool = False) -> Any:
+def _value(name: str, contract: type, instance: bool = False) -> Any:
+    path, _, attribute = name.rpartition(":")
     kind = contract.__name__.lower()
     if not os.path.isfile(path):
-        raise ValueError(f"no file {path!r} for the {kind} {path}:{name}")
-    module, _ = _loaded(path)
+        raise ValueError(f"no file {path!r} for the {kind} {name}")
     known = {
         key: value
-        for key, value in vars(module).items()
-        if isinstance(value, contract if instance else type)
-        and (instance or issubclass(value, contract))
+        for key, value in vars(_loaded(path)[0]).items()
+        if (isinstance(value, contract) if instance else isinstance(value, type))
+        and (instance or issubclass(value, contract) and value is not contract)
     }
-    if name in known:
-        return known[name]
-    own = [key for key in known if instance or known[key].__module__ == module.__name__]
-    raise ValueError(f"{path} has no {kind} {name!r}; it has {', '.join(own) or 'none'}")
+    if attribute not in known:
+        raise ValueError(f"{path} has no {kind} {attribute!r}; it has {', '.join(known) or 'none'}")
+    return known[attribute]
 
 
 def sources(*names: str) -> dict[str, str]:
@@ -128,12 +121,12 @@ def sources(*names: str) -> dict[str, str]:
     of every module outside Python, installed packages and pe_jax that they import as they are
     executed: part of a run's identity. Other names have no file.
     """
-    found = {}
+    digests = {}
     for path in (name.rpartition(":")[0] for name in names if ":" in name):
         shown = os.path.abspath if os.path.isabs(path) else os.path.relpath
         own, *modules = _loaded(path)[1].items()
-        found |= {path: own[1], **{shown(file): digest for file, digest in modules}}
-    return found
+        digests |= {path: own[1], **{shown(file): digest for file, digest in modules}}
+    return digests
 
 
 @contextlib.contextmanager
@@ -153,35 +146,29 @@ def calling(what: str, name: str = "") -> Iterator[None]:
 
 
 Loaded = tuple[types.ModuleType, dict[str, str]]  # with the SHA-256 of its files, itself the first
-_loaded_files: dict[str, Loaded] = {}
-_modules: dict[str, Any] = {}  # what users' files have put into sys.modules
+_files: dict[str, Loaded] = {}
 _lock = threading.RLock()  # a file may name another one while it is executed
 
 
 def _loaded(path: str) -> Loaded:
-    """The file at `path`, executed once per process, and again when it, or a module that it
-    imported, has changed.
-    """
+    # The file, executed once per process, and again when it or a module that it imported changes
     file = str(Path(path).resolve())
     with _lock:
-        known = _loaded_files.get(file)
-        return known if known and known[1] == _digests(known[1]) else _executed(path, file)
+        if file not in _files or _files[file][1] != _digests(_files[file][1]):
+            _files[file] = _executed(path, file)
+        return _files[file]
 
 
 def _executed(path: str, file: str) -> Loaded:
-    """Executes a file without the users' modules that Python knows, so that those in sys.modules
-    afterwards are its own; then those that the process itself has imported come back. The folder of
-    the file is the last on Python's path meanwhile.
-    """
+    # Executed without the users' modules that Python knows, so that those in sys.modules afterwards
+    # are its own. The folder of the file is the last on Python's path meanwhile.
     digests = _digests([file])
     module = types.ModuleType(f"pe_jax_user_{hashlib.sha256(f'{digests}'.encode()).hexdigest()}")
     module.__file__ = file
     before, paths, bytecode = _users_modules(), sys.path[:], sys.dont_write_bytecode
-    of_process = {n: known for n, known in before.items() if _modules.get(n) is not known}
     for name in before:
         del sys.modules[name]
     sys.modules[module.__name__] = module  # where dataclasses look up annotations
-    loaded = _loaded_files[file] = module, digests
     sys.path.append(os.path.dirname(file))
     sys.dont_write_bytecode = True  # it would stand for a file edited in the same second
     importlib.invalidate_caches()
@@ -189,15 +176,10 @@ def _executed(path: str, file: str) -> Loaded:
         with calling(f"{path} does not import", f"{file}:"):
             exec(compile(Path(file).read_bytes(), file, "exec"), vars(module))
         imported = (getattr(known, "__file__", None) for known in _users_modules().values())
-        digests |= _digests(sorted({*filter(None, imported)} - {file}))
-        return loaded
-    except ValueError:
-        del _loaded_files[file]
-        raise
+        return module, digests | _digests(sorted({*filter(None, imported)} - {file}))
     finally:
         sys.path[:], sys.dont_write_bytecode = paths, bytecode
-        _modules.update(_users_modules())
-        sys.modules.update(before | _users_modules() | of_process)
+        sys.modules.update(before)
 
 
 def _digests(files: Iterable[str]) -> dict[str, str]:
@@ -206,14 +188,14 @@ def _digests(files: Iterable[str]) -> dict[str, str]:
 
 
 def _users_modules() -> dict[str, Any]:
-    """The modules, by name, that belong neither to Python nor to an installed package or pe_jax."""
+    # The modules that belong neither to Python nor to an installed package or pe_jax
     others = tuple(os.path.dirname(file) + os.sep for file in (os.__file__, __file__))
-    found = {}
+    modules = {}
     for name, module in list(sys.modules.items()):
         folders = getattr(getattr(module, "__spec__", None), "submodule_search_locations", None)
         place = str(getattr(module, "__file__", None) or next(iter(folders or ()), ""))
         installed = {"site-packages", "dist-packages"} & {*Path(place).parts}
         if os.path.isabs(place) and not installed and not place.startswith(others):
-            found[name] = module
-    found.pop("__main__", None)
-    return found
+            modules[name] = module
+    modules.pop("__main__", None)
+    return modules

@@ -63,9 +63,9 @@ def _numbers(text: str) -> list[int]:
 
 
 def _swaps(text: str) -> list[str]:
-    from pe_jax.specs.parse import parse_list
+    from pe_jax.terms import elements
 
-    return [swap.replace(" ", "") for swap in parse_list(text)]
+    return [swap.replace(" ", "") for swap in elements(text)]
 
 
 def main() -> int:

@@ -58,7 +58,6 @@ def _layers() -> Iterator[Layer]:
     from pe_jax.commands import console
     from pe_jax.encodings import ENCODINGS
     from pe_jax.runs.trained import Trained
-    from pe_jax.specs.parse import parse_list
 
     if _WORKDIR.value is not None:
         for folder in console.finished(Path(_WORKDIR.value)):
@@ -66,7 +65,7 @@ def _layers() -> Iterator[Layer]:
                 raise ValueError(f"{folder} has no result.json: the run has not finished yet")
             yield Layer.of_model(Trained.of(folder))
     if _ENCODINGS.value is not None or _WORKDIR.value is None:
-        specs = [*ENCODINGS] if _ENCODINGS.value is None else parse_list(_ENCODINGS.value)
+        specs = [*ENCODINGS] if _ENCODINGS.value is None else terms.elements(_ENCODINGS.value)
         if not specs:
             raise ValueError("--encodings names none: give specs with commas between them")
         yield from map(Layer.of, specs)

@@ -63,12 +63,11 @@ def main() -> int:
 
 def _changes() -> dict[str, Any]:
     """The fields of section `eval` that the flags set."""
-    from pe_jax.specs.parse import parse_list
 
     asked = {
         "lengths": _LENGTHS.value,
         "metrics": _METRICS.value,
-        "swaps": None if _SWAPS.value is None else tuple(parse_list(_SWAPS.value)),
+        "swaps": None if _SWAPS.value is None else tuple(terms.elements(_SWAPS.value)),
         "variants": tuple(_VARIANTS.value) or None,
         "source": _SOURCE.value,
         "split": _SPLIT.value,

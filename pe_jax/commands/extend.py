@@ -101,7 +101,6 @@ def _run() -> Run:
     """The run that the flags ask for."""
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
-    from pe_jax.specs.parse import parse_list
 
     about = Source.of(_MODEL.value).about
     real = about.length
@@ -123,7 +122,7 @@ def _run() -> Run:
     asked = {
         "lengths": lengths,
         "metrics": _METRICS.value or metrics,
-        "swaps": tuple(parse_list(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
+        "swaps": tuple(terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
         "targets": _PLACES.value * last,
         "last": last,
         "samples": _SAMPLES.value,

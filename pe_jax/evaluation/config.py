@@ -204,9 +204,9 @@ def variant(task: Task, text: str) -> Task:
     the nearest name, for a value that it does not allow, and where the tokens are not the same: a
     trained model could not read them.
     """
-    name, member = type(task).__name__, f"_({text})"
+    name = type(task).__name__
     try:
-        fields = terms.literals(terms.Term.of(member, member).fields, member)
+        fields = terms.Term.of(f"_({text})").fields
     except ValueError:
         raise ValueError(
             f'eval.variants: cannot read {text!r}; a variant is "field=value", or several such '

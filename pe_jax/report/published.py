@@ -444,8 +444,7 @@ def _has_encodings(result: Result, wanted: str) -> bool:
 
 def member(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the fields of a task or of a member of a spec."""
-    term = terms.Term.of(text, text)
-    return term.name, terms.literals(term.fields, text)
+    return terms.Term.of(text)[:2]
 
 
 def fields_of(variant: str) -> dict[str, Any]:
@@ -453,6 +452,5 @@ def fields_of(variant: str) -> dict[str, Any]:
     return member(f"_({variant})")[1]
 
 
-def _members(spec: str) -> list[tuple[str, dict[str, Any], str | None]]:
-    parts = [(part, terms.Term.of(part, spec)) for part in terms.members(spec)]
-    return [(term.name, terms.literals(term.fields, part), term.layers) for part, term in parts]
+def _members(spec: str) -> list[terms.Term]:
+    return [*map(terms.Term.of, terms.members(spec))]

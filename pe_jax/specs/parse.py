@@ -22,8 +22,6 @@ from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 
 MOST = 64  # members of a spec
-ALIASES = {"rotary": "rope", "absolute": "learned", "sincos": "sinusoidal", "relative": "shaw"}
-ALIASES |= {"position_interpolation": "pi", "ntk_aware": "ntk", "t5_bias": "t5", "none": "nope"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,8 +51,7 @@ class Member:
                 )
             check_value(value, annotations[field], f"{self.name}'s {field}")
         every = {**self.fields, **fields}
-        in_order = {field: every[field] for field in known if field in every}  # one name for each
-        return dataclasses.replace(self, fields=in_order)
+        return dataclasses.replace(self, fields={f: every[f] for f in known if f in every})
 
     def encoding(self, dims: Dims) -> Encoding:
         """The encoding for a model of `dims`. ValueError if the model has none of its layers."""
@@ -68,9 +65,7 @@ class Member:
         if where == "layers" and layers == ":":
             layers = "0:"
         inside = ",".join(f"{field}={value!r}" for field, value in changed.items())
-        return (
-            self.name + (f"({inside})" if inside else "") + (f"[{layers}]" if layers != ":" else "")
-        )
+        return self.name + f"({inside})" * bool(inside) + f"[{layers}]" * (layers != ":")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -152,17 +147,13 @@ def parse(text: str) -> Spec:
     if len(parts) > MOST:
         raise ValueError(f"a spec has at most {MOST} members, got {len(parts)}: {text[:40]}...")
     for part in parts:
-        term = terms.Term.of(part, text)
-        cls = _find(term.name)
-        fields = terms.literals(term.fields, part)
-        if term.layers is not None:
-            fields |= {"layers": term.layers}
+        name, fields, layers = terms.Term.of(part)
+        cls = _find(name)
+        if layers is not None:
+            fields |= {"layers": layers}
             fields |= {"where": "layers"} if "where" in defaults(cls) else {}
-        members.append((term.name, cls, fields))
+        members.append((name, cls, fields))
     return Spec.of(members)
-
-
-parse_list = terms.elements
 
 
 def make(
@@ -184,14 +175,12 @@ def sources(*specs: str) -> dict[str, str]:
 
 def _find(name: str) -> type[Encoding]:
     if ":" in name:
-        path, _, cls = name.rpartition(":")
-        return contract.own_class(path, cls, Encoding)
+        return contract.own_class(name, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
-    near = nearest(ALIASES.get(name, name), ENCODINGS, 1 if name in ALIASES else 3)
     raise ValueError(
-        f"unknown encoding {name!r}{near} `pe-jax list encodings` prints all; your own are "
-        "dir/file.py:Class."
+        f"unknown encoding {name!r}{nearest(name, ENCODINGS, 3)} `pe-jax list encodings` prints "
+        "all; your own are dir/file.py:Class."
     )
 
 

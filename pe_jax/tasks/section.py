@@ -67,5 +67,4 @@ def _find(name: str) -> type[Task]:
         )
     if name in TASKS:
         return TASKS[name]
-    path, _, cls = name.rpartition(":")
-    return contract.own_class(path, cls, Task)
+    return contract.own_class(name, Task)

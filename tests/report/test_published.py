@@ -242,7 +242,7 @@ def test_a_wrong_line_is_told_in_one_line(tmp_path):
         (GOOD.replace("higher", "up"), "better is 'up': write higher or lower"),
         (GOOD.replace("beyond", "far"), "at is 'far': write beyond, a length as in 24"),
         (GOOD.replace("rope", "rope(base"), "line 2: cannot read 'rope"),
-        (GOOD.replace("beyond,,,", "beyond,,ignore,"), "line 2: cannot read the fields of"),
+        (GOOD.replace("beyond,,,", "beyond,,ignore,"), "line 2: cannot read"),
         (f"{GOOD}\n{GOOD}", "two numbers of rope for reverse_string at 'beyond'"),
         ("", "holds no numbers"),
     ):
