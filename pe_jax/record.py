@@ -280,6 +280,7 @@ class Tried:
 
     rate: float
     valid: dict[int, float | None]  # bits per byte, or bits, by seed; None: not finite, or diverged
+    run: str = ""  # the id of the run at this rate
 
     @property
     def mean(self) -> float:
@@ -389,6 +390,12 @@ class Result(Begun):
         return "\n".join(lines)
 
 
+def without_trials(results: Sequence[Result]) -> list[Result]:
+    """The results without those at learning rates that one of them has tried before."""
+    tried = {one.run for result in results for one in result.rates}
+    return [result for result in results if result.rates or result.id not in tried]
+
+
 def few(items: Sequence[Any]) -> str:
     """The items with commas; of more than eight the first, the last and how many there are."""
     if len(items) > 8:
@@ -410,7 +417,7 @@ class Stage(enum.Enum):
 
     QUEUED = "queued"
     RUNNING = "running"
-    TRAINED = "trained"  # without an evaluation: at a learning rate that is tried
+    TRAINED = "trained"  # of earlier releases: at a learning rate that is tried
     STOPPED = "stopped"
     FAILED = "failed"
     DONE = "done"

@@ -22,10 +22,8 @@ from jaxtyping import Float, Int
 from pe_jax.attention.bound import Bound
 from pe_jax.encoding import Encoding, seen
 from pe_jax.model.config import LmConfig
-from pe_jax.record import Begun
 from pe_jax.runs.trained import Trained
 from pe_jax.specs.parse import active
-from pe_jax.storage import records
 from pe_jax.training.step import structure
 
 SEQUENCES = 16
@@ -141,9 +139,7 @@ def sequences(model: Trained) -> dict[int, Int[np.ndarray, "W T"]]:
             samples[int(run.task.size(n))] = np.asarray(drawn)
         served = {n: drawn for n, drawn in samples.items() if n <= most}
         return served or {most: samples[min(samples)][:, :most]}
-    begun = records.read(Begun, model.folder / "config.json")
-    assert begun is not None  # the model was restored from this folder
-    tokens = run.load_scored(model.tokenizer, begun.corpus.hash).scored
+    tokens = run.load().scored
     documents = sorted(tokens.splits[run.eval.split], key=len, reverse=True)
     most = min(4 * length, most)
     long = [d for d in documents if len(d) >= most] or documents[:1]

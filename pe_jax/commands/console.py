@@ -49,14 +49,16 @@ def finished(workdir: Path) -> list[Path]:
     """The folder of a run itself, or those of the finished runs in a work directory. ValueError
     without any.
     """
-    from pe_jax.storage import atomic
+    from pe_jax.record import Result, without_trials
+    from pe_jax.storage import atomic, records
 
     if (workdir / "config.json").exists() or (workdir / "result.json").exists():
         return [workdir]
-    folders = [path for path in atomic.entries(workdir) if (path / "result.json").exists()]
-    if not folders:
+    read = (records.read(Result, path / "result.json") for path in atomic.entries(workdir))
+    runs = without_trials([result for result in read if result])
+    if not runs:
         raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
-    return folders
+    return [workdir / run.id for run in runs]
 
 
 def show(result: Result) -> None:
@@ -116,7 +118,7 @@ def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[st
     """A sentence on the runs without a result, by their state, as in "1 of 3 runs not shown,
     failed: rope: out of memory."
     """
-    standings = [run for run in standings if run.state != "trained"]  # at rates that were tried
+    standings = [*standings]
     shown = {result.id for result in results}
     absent: dict[str, list[str]] = {}
     for run in standings:

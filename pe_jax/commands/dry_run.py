@@ -29,11 +29,10 @@ def show(studies: Sequence[tuple[Run, ...]], workdir: Path, jobs: int) -> None:
     for study in studies:
         for run in study:
             folder = Folder.of(run.id, workdir)
-            rates = tuple(run.train.rate for run in study) if len(study) > 1 else ()
-            result = folder.answer(run.run.seeds, run.asked(rates))
-            if result or (rates and folder.is_trained(run.run.seeds, run.train.steps)):
+            asked = None if len(study) > 1 else run.asked()
+            if result := folder.answer(run.run.seeds, asked):
                 finished.add(run.id)
-                if result and result.seconds:
+                if result.seconds:
                     times[run.id] = result.seconds.total
             elif measured and run.train.steps:
                 step, rest = measured

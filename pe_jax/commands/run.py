@@ -20,9 +20,6 @@ _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _COMMAND = OPTIONS.string(
     "command", None, "The command that reproduces the run, for its record; default: this one."
 )
-_TRAIN_ALONE = OPTIONS.boolean(
-    "train_alone", "Train, and evaluate nothing: a learning rate that is tried."
-)
 MISTAKES = ()  # what fails in a user's code is shown with its traceback
 
 
@@ -38,13 +35,9 @@ def main() -> int:
     except (ValueError, TypeError) as error:
         return cli.fail(error)
     from pe_jax.commands import console
-    from pe_jax.runs.execute import train_alone
     from pe_jax.runs.folder import Folder
 
     run, workdir, command = runs[0], _WORKDIR.value, _COMMAND.value or cli.command_line()
-    if _TRAIN_ALONE.value:
-        train_alone(run, workdir, command)
-        return 0
     folder = Folder.of(run.id, workdir)
     finished = len(runs) == 1 and folder.complete(run.run.seeds, run.asked()) is not None
     for line in console.natures(run) if run.train.steps and not finished else ():

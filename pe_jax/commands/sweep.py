@@ -105,13 +105,18 @@ def _carried_out(
     """
     from pe_jax.commands import console
     from pe_jax.report import labels
+    from pe_jax.runs import rates
     from pe_jax.sweep import queue, status
 
     out = console.folder(_OUT.value)
     _check([run for study in own if not _result(study) for run in study[1]])
     here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
     command = f"{_command_without(*here)} --workdir=DIR"
-    first = [_item(run, run.config, alone=len(runs) > 1) for _, runs in own for run in runs]
+    first = []
+    for _, runs in own:
+        several = len(runs) > 1
+        for run in map(rates.trial, runs) if several else runs:
+            first.append(_item(run, run.config, None if several else run.asked()))
     failed = queue.run_all(first, make, command, environment)
     if failed is None:
         return cli.stopped("stopped, runs go on from their last checkpoint")
@@ -148,11 +153,11 @@ def _carried_out(
     return 1 if failed else 0
 
 
-def _item(run: Run, config: dict[str, Any], **more: Any) -> Item:
+def _item(run: Run, config: dict[str, Any], asked: str | None) -> Item:
     from pe_jax.runs.folder import Folder
     from pe_jax.sweep.queue import Item
 
-    return Item(run, Folder.of(run.id, _workdir()), config, **more)
+    return Item(run, Folder.of(run.id, _workdir()), config, asked)
 
 
 def _best(config: dict[str, Any], runs: Sequence[Run]) -> Item:
@@ -162,9 +167,9 @@ def _best(config: dict[str, Any], runs: Sequence[Run]) -> Item:
     from pe_jax.runs import rates
 
     if len(runs) == 1:
-        return _item(runs[0], config)
-    run = rates.best(runs, rates.tried(runs, _workdir()))
-    return _item(run, config, rates=tuple(run.train.rate for run in runs))
+        return _item(runs[0], config, runs[0].asked())
+    run, tried = rates.best(runs, _workdir())
+    return _item(run, config, run.asked([one.rate for one in tried]))
 
 
 def _result(study: Study) -> Result | None:

@@ -29,7 +29,17 @@ from typing import Any, NamedTuple
 
 from pe_jax.metric import Metric, SampleMetric
 from pe_jax.metrics import METRICS
-from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Row, UsersMetric, Way
+from pe_jax.record import (
+    AS_TRAINED,
+    SENTENCES,
+    Reason,
+    Replica,
+    Result,
+    Row,
+    UsersMetric,
+    Way,
+    without_trials,
+)
 from pe_jax.report import groups, labels
 from pe_jax.report.groups import Condition
 from pe_jax.report.words import count
@@ -63,7 +73,8 @@ def load(
 ) -> list[Result]:
     """The results of `<workdir>/runs.jsonl`, or of every `<workdir>/*/result.json`, by their id.
 
-    A run that stands there twice counts once. A damaged record, and a second one of a run with
+    A run that stands there twice counts once, and one at a learning rate that another has tried
+    does not count. A damaged record, and a second one of a run with
     other results, is left out, and `warn` is called with a sentence on it; without `warn` it is a
     ValueError. Without any result, a ValueError ends with `remedy`: how to make some.
     """
@@ -92,7 +103,7 @@ def load(
     if not results:
         needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
         raise ValueError("; ".join(filter(None, [needed, *damages[:3], remedy])))
-    return sorted(results.values(), key=lambda result: result.id)
+    return sorted(without_trials([*results.values()]), key=lambda result: result.id)
 
 
 def together(

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pe_jax.data import tokenizer
 from pe_jax.errors import Refused
 from pe_jax.evaluation.validation import validation
-from pe_jax.record import Begun, Result, Seconds, Stage, Tried, divergence
+from pe_jax.record import Begun, Result, Seconds, Tried
 from pe_jax.runs import environment, groups, history, scores
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.groups import SeedGroup
@@ -50,30 +49,6 @@ def execute(
     folder, asked = Folder.of(run.id, workdir), run.asked([one.rate for one in tried])
     if result := folder.complete(run.run.seeds, asked):
         return result
-    result = _carry_out(run, folder, command, verbose, asked, tried)
-    assert result is not None
-    return result
-
-
-def train_alone(run: Run, workdir: str | Path, command: str = "", verbose: bool = True) -> None:
-    """Trains the seeds of a run whose learning rate is tried, and scores validation text at the end
-    of training alone. Raises as `execute`; Refused where there is no validation text.
-    """
-    environment.keep_programs()
-    folder = Folder.of(run.id, workdir)
-    if not folder.is_trained(run.run.seeds, run.train.steps):
-        _carry_out(run, folder, command, verbose)
-
-
-def _carry_out(
-    run: Run,
-    folder: Folder,
-    command: str,
-    verbose: bool,
-    asked: str | None = None,
-    tried: Sequence[Tried] = (),
-) -> Result | None:
-    # Without `asked` nothing is scored, and there is no result.
     text = run.load()  # which is refused before anything is written
     _check_encodings(run, text)
     programs = folder.groups(run.run.seeds) if run.train.steps else ()
@@ -84,13 +59,8 @@ def _carry_out(
             *(run.lm, run.encodings, run.task, text.trained),
             *(run.train.length, run.eval.batch_tokens, devices),
         )
-    if asked is None and validate is None:
-        raise Refused(
-            "train.rates are chosen among by validation text, of which there is not one window of "
-            f"{run.train.length} tokens: give more text, or one train.rate"
-        )
     with locks.locked(folder.path), Display(verbose) as display, stopping() as stop:
-        if asked and (result := folder.complete(run.run.seeds, asked)):
+        if result := folder.complete(run.run.seeds, asked):
             return result  # another process has written it meanwhile
         begun = folder.begin(
             Begun(
@@ -110,9 +80,6 @@ def _carry_out(
         )
         with folder.at_work():
             LOG.info("%s: %s parameters of one seed", run.label, f"{run.parameters().total:,}")
-            rates = sorted(one.rate for one in tried)
-            if run.train.rate in (*rates[:1], *rates[-1:]):
-                LOG.warning("train.rates: the best, %g, is at the edge", run.train.rate)
             if run.init_from and run.train.steps:
                 LOG.info(run.init_from.summary())
             if damaged := jsonl.damaged_lines(folder.metrics):
@@ -134,12 +101,6 @@ def _carry_out(
                         *(folder.checkpoints(seeds), session, run.init_from, run.task),
                     )
                 )
-            if asked is None:
-                _check_ends(folder, trained, run.train.steps)
-                stop(lambda: None)  # after a signal that no step has seen
-                reason = divergence(groups.diverged(trained))
-                records.put_state(folder.path, Stage.TRAINED, reason)
-                return None
             fields, seconds = _scored(run, folder, trained, text, session)
             training = sum(group.seconds for group in trained)
             if tried:
@@ -160,18 +121,6 @@ def _carry_out(
             return result
 
 
-def _check_ends(folder: Folder, trained: Sequence[SeedGroup], steps: int) -> None:
-    # Refused where metrics.jsonl has lost the validation score of a seed that has not diverged
-    for group in trained:
-        ended = folder.valid_at_end(group.seeds, steps).keys() | group.diverged.keys()
-        if ended != {*group.seeds}:
-            raise Refused(
-                f"{folder.metrics} has lost the end of the training of seeds {group.seeds}, by "
-                f"which a learning rate is chosen: delete {folder.path} and run the same command "
-                "again"
-            )
-
-
 def _scored(
     run: Run, folder: Folder, trained: Sequence[SeedGroup], text: Text, session: Session
 ) -> tuple[dict[str, Any], float]:
@@ -189,9 +138,6 @@ def _check_encodings(run: Run, text: Text) -> None:
     documents = (document for split in text.trained.splits.values() for document in split)
     lengths = sorted({run.train.length, run.eval.lengths[-1]})
     check_model(run.lm, run.encodings, run.eval.swaps, run.task, documents, lengths)
-
-
-# A finished run that is asked for other scores
 
 
 def evaluate_again(
@@ -221,29 +167,19 @@ def evaluate_again(
         "run": finished.config["run"] | {"seeds": finished.seeds} | ({"mesh": ""} if seeds else {}),
     }
     run = Run.of(without_parent(path, asked))
-    before = Run.of(without_parent(path, without_users_scoring(finished.config)))
-    text = run.load_scored(tokenizer.kept(path, finished.tokenizer), finished.corpus.hash)
-    if not run.eval.source and text.scored.about.hash != finished.corpus.hash:
-        raise Refused(
-            f"{path} was trained on other text ({run.data.source} has changed since): name the "
-            "text that is to be scored by eval.source"
-        )
+    text = run.load(finished.corpus.hash)
     _check_encodings(run, text)
     with Display(verbose) as display, locks.locked(path, wait=True), stopping() as stop:
-        if run.task.reads_text and (moved := scores.moved_targets(before.eval, run.eval)):
-            LOG.info(moved)
         devices = None
         try:
             devices = groups.devices(run.run.mesh, (), run.train.batch)
         except Refused as error:
             LOG.info("evaluating on one device: %s", error)
         shown = jsonl.History(None, functools.partial(display.show, run.label))
-        session = Session(shown, stop, devices)
-        model = run.lm, run.encodings, run.train
-        trained = [
-            groups.final(*model, seeds, folder.checkpoints(seeds))
-            for seeds in (folder.groups(run.run.seeds) if run.train.steps else ())
-        ]
+        session, trained = Session(shown, stop, devices), []
+        for group in folder.groups(run.run.seeds) if run.train.steps else ():
+            fields = run.lm, run.encodings, run.train, group, folder.checkpoints(group)
+            trained.append(groups.final(*fields))
         fields, seconds = _scored(run, folder, trained, text, session)
         stop(lambda: None)  # which no pass has looked at where all scores are there
         training = finished.seconds.train if finished.seconds else 0.0

@@ -20,16 +20,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from pe_jax import record
 from pe_jax.errors import Interrupted, Refused, in_words
-from pe_jax.record import Begun, Reason, Result, Row, Stage, divergence
-from pe_jax.runs import history
+from pe_jax.record import Begun, Reason, Result, Stage, divergence
 from pe_jax.runs.config import users_files
 from pe_jax.storage import atomic, locks, records
-from pe_jax.storage.jsonl import read_lines
-from pe_jax.training import need
 
 LOG = logging.getLogger("pe_jax")
 SEEDS = re.compile(r"\d+(-\d+)*")
@@ -91,42 +86,24 @@ class Folder:
         steps = (path.name for path in self.checkpoints(group).glob("[0-9]*"))
         return max((int(step) for step in steps if step.isdecimal()), default=0)
 
-    def valid_at_end(self, seeds: Sequence[int], steps: int) -> dict[int, float | None]:
-        """The validation score after the last step of each seed that got there; None where it is
-        not finite.
-        """
-        return history.at_end(read_lines(self.metrics), steps, seeds, "valid")
-
-    def is_trained(self, seeds: Sequence[int], steps: int) -> bool:
-        """Whether these seeds have been trained to their end, or have diverged."""
-        try:
-            state = records.state_of(self.path)
-        except Refused:  # it is damaged
-            return False
-        reason = state and state.stage in (Stage.TRAINED, Stage.DONE) and state.reason
-        begun = {seed for group in self.begun_groups for seed in group}
-        whole = reason or self.valid_at_end(seeds, steps).keys() >= {*seeds}
-        return bool(whole) and begun >= {*seeds}
-
     # Whether it has what is asked for
 
-    def answer(self, seeds: Sequence[int], asked: str) -> Result | None:
-        """The result, if it is whole, of these seeds, and for what is `asked` (`Run.asked`)."""
+    def answer(self, seeds: Sequence[int], asked: str | None = None) -> Result | None:
+        """The result, if it is whole, of these seeds, and for what is `asked` (`Run.asked`); None:
+        whatever was scored. Scores may have lacked memory.
+        """
         try:
             result = self.result()
         except Refused:  # it is made anew
             return None
-        same = result and asked and result.asked == asked and {*result.seeds} == {*seeds}
+        same = result and {*result.seeds} == {*seeds} and asked in (None, result.asked or None)
         return result if same else None
 
-    def complete(self, seeds: Sequence[int], asked: str) -> Result | None:
-        """The answer, unless it lacks scores that there is memory for by now."""
+    def complete(self, seeds: Sequence[int], asked: str | None = None) -> Result | None:
+        """The answer with all of its scores: those that lacked memory are computed again."""
         result = self.answer(seeds, asked)
-        if result is None or not starved(result):
-            return result
-        left = need.free_bytes(jax.local_devices())
-        fits = any(left is None or row.at is None or row.at <= left for row in starved(result))
-        return None if fits else result
+        lacks = result and any(row.reason is Reason.OUT_OF_MEMORY for row in result.rows)
+        return None if lacks else result
 
     def check_sources(self, begun: Begun) -> None:
         """Refused if a user's file of the config is another than when the run was trained."""
@@ -222,8 +199,3 @@ def _ending(error: BaseException) -> tuple[Stage, str]:
         case OSError():
             return Stage.FAILED, in_words(error)
     return Stage.FAILED, f"{type(error).__name__}: {error}"
-
-
-def starved(result: Result) -> list[Row]:
-    """The rows without a value for which there was too little memory."""
-    return [row for row in result.rows if row.reason is Reason.OUT_OF_MEMORY]

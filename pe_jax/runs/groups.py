@@ -78,7 +78,14 @@ def final(
     gone; the one before it is not taken.
     """
     like = jax.eval_shape(lambda: init(lm, encodings, train, seeds))
-    return SeedGroup(seeds, loop.final(Checkpoints(folder, read_only=True), like, train.steps))
+    checkpoints = Checkpoints(folder, read_only=True)
+    step = max(checkpoints.steps, default=train.steps)
+    group = SeedGroup(seeds, checkpoints.state(step, like))
+    if step < train.steps and len(group.diverged) < len(seeds):
+        raise ValueError(
+            f"the last checkpoint in {folder} is gone: run it again, in another folder"
+        )
+    return group
 
 
 def models(

@@ -1,4 +1,5 @@
-"""Learning rates that are tried: a run for each of `train.rates`, of which the best is evaluated.
+"""Learning rates that are tried: a run for each of `train.rates`, scored at its training length
+alone; the best is evaluated as the config asks.
 
 The rate is chosen by the validation score at the training length, the mean over all seeds. Scores
 beyond that length, or on other text, have no part in the choice.
@@ -14,7 +15,7 @@ from typing import Any
 from pe_jax.errors import Refused
 from pe_jax.record import Result, Tried
 from pe_jax.runs.config import section, whole_sections
-from pe_jax.runs.execute import execute, train_alone
+from pe_jax.runs.execute import execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
 
@@ -28,31 +29,43 @@ def runs_of(config: Mapping[str, Any]) -> tuple[Run, ...]:
     return tuple(map(Run.of, one))
 
 
-def tried(runs: Sequence[Run], workdir: str | Path) -> tuple[Tried, ...]:
-    """The validation scores of runs that are trained. Refused where their texts differ."""
-    begun = [Folder.of(run.id, workdir).begun() for run in runs]
-    if len({one.corpus.hash for one in begun if one}) > 1:
+def trial(run: Run) -> Run:
+    """The run, scored at its training length alone, as it was trained."""
+    ways = {"swaps": (), "variants": (), "memory": ()}
+    evaluation = run.config["eval"] | ways | {"lengths": (run.train.length,)}
+    return Run.of(run.config | {"eval": evaluation})
+
+
+def best(runs: Sequence[Run], workdir: str | Path) -> tuple[Run, tuple[Tried, ...]]:
+    """The run whose mean over seeds is the lowest, the first of equal ones, and all that were
+    tried. Refused where a run has no result or no validation score, where their texts differ, and
+    if a seed diverged at each rate.
+    """
+    folders = [Folder.of(run.id, workdir) for run in runs]
+    tried, texts = [], set()
+    for run, folder in zip(runs, folders, strict=True):
+        if (result := folder.answer(run.run.seeds)) is None:
+            raise Refused(f"{folder.path} has no result yet")
+        if not result.train.valid and {*result.seeds} - {*result.diverged}:
+            raise Refused(
+                f"train.rates are chosen among by validation text, of which {folder.path} has no "
+                f"score at the end of training: give text with a window of {run.train.length} "
+                "tokens, or one train.rate; of a damaged metrics.jsonl delete the folder"
+            )
+        scores = dict(zip(result.seeds, result.train.valid, strict=False))
+        valid = {seed: scores.get(seed) for seed in run.run.seeds}
+        tried.append(Tried(rate=run.train.rate, run=run.id, valid=valid))
+        texts.add(result.corpus.hash)
+    if len(texts) > 1:
         raise Refused(
             f"the text of {', '.join(run.id for run in runs)} in {workdir} has changed from rate "
             "to rate: delete these folders, or give another --workdir"
         )
-    scores = []
-    for run in runs:
-        valid = Folder.of(run.id, workdir).valid_at_end(run.run.seeds, run.train.steps)
-        every = {seed: valid.get(seed) for seed in run.run.seeds}
-        scores.append(Tried(rate=run.train.rate, valid=every))
-    return tuple(scores)
-
-
-def best(runs: Sequence[Run], scores: Sequence[Tried]) -> Run:
-    """The run whose mean over seeds is the lowest, the first of equal ones. Refused if a seed
-    diverged at each rate.
-    """
-    means = [one.mean for one in scores]
+    means = [one.mean for one in tried]
     if math.isinf(min(means)):
-        rates = ", ".join(f"{one.rate:g}" for one in scores)
+        rates = ", ".join(f"{one.rate:g}" for one in tried)
         raise Refused(f"training diverged at each of train.rates, {rates}: give lower ones")
-    return runs[means.index(min(means))]
+    return runs[means.index(min(means))], tuple(tried)
 
 
 def execute_best(
@@ -64,6 +77,7 @@ def execute_best(
     if len(runs) == 1:
         return execute(runs[0], workdir, command, verbose)
     for run in runs:
-        train_alone(run, workdir, command, verbose)
-    scores = tried(runs, workdir)
-    return execute(best(runs, scores), workdir, command, verbose, scores)
+        if not Folder.of(run.id, workdir).answer(run.run.seeds):
+            execute(trial(run), workdir, command, verbose)
+    run, tried = best(runs, workdir)
+    return execute(run, workdir, command, verbose, tried)

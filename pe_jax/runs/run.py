@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.passes import plan
 from pe_jax.model import memory
@@ -150,18 +149,11 @@ class Run:
         """How many numbers one seed learns."""
         return identity.parameters(self.lm, self.encodings)
 
-    def load(self) -> Text:
+    def load(self, trained_on: str = "") -> Text:
         """The text of training, and the windows that are scored. Refused if one of them is too
-        short.
+        short. `trained_on` is the hash of the training text of a finished run (text.read).
         """
         if not self.task.reads_text:
             return text.of_samples(self.task, self.config["task"])
-        return text.read(self.data, self.train, self.eval, self.run.seeds[0], self.init_from)
-
-    def load_scored(self, tokens_of: Tokenizer, trained_on: str) -> Text:
-        """The text that is scored, in the tokens of training; Refused if it is too short. Its
-        overlap with the training text, whose hash is `trained_on`, is measured if that is there.
-        """
-        if not self.task.reads_text:
-            return self.load()
-        return text.read_scored(self.data, self.train, self.eval, tokens_of, trained_on)
+        seed = self.run.seeds[0]
+        return text.read(self.data, self.train, self.eval, seed, self.init_from, trained_on)

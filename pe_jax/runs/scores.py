@@ -122,9 +122,8 @@ class Scores:
             )
         if not self.lines and any(line.text and line.text.hash == text.hash for line in self.every):
             LOG.info(
-                "note: everything is scored anew, and the earlier scores are kept: the number of "
-                "places, the tokens scored before each, the longest length or the samples have "
-                "changed"
+                "note: everything is scored anew, on other tokens than before: the longest length, "
+                "the number of targets or of samples has changed"
             )
         self.unwritten = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
 
@@ -249,18 +248,6 @@ def protocol_of(
     if task.reads_text:
         return f"{config.split}-{max(config.lengths)}-{digest}"
     return f"{config.samples}-samples-{digest}"
-
-
-def moved_targets(old: EvalConfig, new: EvalConfig) -> str:
-    """A sentence where two evaluations of the same text score other tokens of it; else ""."""
-    longest = old.scope.longest, new.scope.longest
-    if (old.split, old.source) != (new.split, new.source) or longest[0] == longest[1]:
-        return ""
-    return (
-        f"note: lengths up to {longest[1]} tokens move the targets, which lay in documents of at "
-        f"least {longest[0]} tokens before: compare these values with each other, not with the "
-        "run's own"
-    )
 
 
 def _compared(baseline: Baseline) -> tuple[Way, int, str, str]:

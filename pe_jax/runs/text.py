@@ -37,42 +37,35 @@ def read(
     evaluation: EvalConfig,
     seed: int,
     init_from: InitFrom | None,
+    trained_on: str = "",
 ) -> Text:
-    """The texts of a run on text. Refused if one of them is too short."""
-    try:
-        corpus = load(data.source, data.data_dir)
-        seen = corpus if train.steps else None  # else nothing is trained on any of it
-        tokens = tokenizer.tokenize(corpus, data.tokenizer, seen)
-        if init_from:
-            init_from.check_tokens(tokens.tokenizer)
-        if train.steps:  # ValueError if the text is shorter than a batch
-            batches.Batches(tokens.splits["train"], train.length, train.batch, seed)
-        scored = tokens
-        if evaluation.source:
-            other = load(evaluation.source, data.data_dir)
-            scored = _in_tokens(other, tokens.tokenizer, seen, evaluation)
-        return Text(tokens, scored, _windows(scored, evaluation))
-    except (ValueError, OSError) as error:
-        raise Refused(str(error)) from error
-
-
-def read_scored(
-    data: DataConfig,
-    train: TrainConfig,
-    evaluation: EvalConfig,
-    tokens_of: tokenizer.Tokenizer,
-    trained_on: str,
-) -> Text:
-    """The text that is scored, in the tokens of training; Refused if it is too short. Its overlap
-    with the training text, whose hash is `trained_on`, is measured if that is there.
+    """The texts of a run on text. Refused if one of them is too short. `trained_on` is the hash of
+    the training text of a finished run: with eval.source that text may be gone, and the overlap
+    with it is measured if it is there.
     """
     try:
-        corpus = load(evaluation.source or data.source, data.data_dir)
-        seen = corpus
+        corpus = other = load(evaluation.source or data.source, data.data_dir)
         if evaluation.source:
-            seen = _unchanged(data, trained_on)
-        scored = _in_tokens(corpus, tokens_of, seen if train.steps else None, evaluation)
-        return Text(scored, scored, _windows(scored, evaluation))
+            corpus = (
+                _unchanged(data, trained_on) if trained_on else load(data.source, data.data_dir)
+            )
+        elif trained_on not in ("", corpus.hash):
+            raise Refused(
+                f"{data.source} has changed since the run was trained on it: name the text that is "
+                "to be scored by eval.source"
+            )
+        seen = corpus if train.steps else None  # else nothing is trained on any of it
+        tokens = tokenizer.tokenize(corpus or other, data.tokenizer, seen)
+        if init_from:
+            init_from.check_tokens(tokens.tokenizer)
+        if train.steps and corpus:  # ValueError if the text is shorter than a batch
+            batches.Batches(tokens.splits["train"], train.length, train.batch, seed)
+        scored, splits = tokens, SPLITS if evaluation.split == "all" else (evaluation.split,)
+        if evaluation.source:
+            compared = SPLITS if evaluation.split == "all" else HELD_OUT
+            scored = tokenizer.cut(other, tokens.tokenizer, seen, compared)
+        documents = [document for split in splits for document in scored.splits[split]]
+        return Text(tokens, scored, cuts_of(documents, evaluation, tokens.tokenizer))
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
 
@@ -82,19 +75,6 @@ def of_samples(task: Task, section: dict[str, Any]) -> Text:
     identity = canonical([section, contract.sources(section["name"])])
     tokens = tokenizer.no_text(tasks.described(section), identity, task.vocab())
     return Text(tokens, tokens, {})
-
-
-def _in_tokens(
-    corpus: Corpus, tokens_of: tokenizer.Tokenizer, seen: Corpus | None, evaluation: EvalConfig
-) -> tokenizer.Tokens:
-    compared = SPLITS if evaluation.source and evaluation.split == "all" else HELD_OUT
-    return tokenizer.cut(corpus, tokens_of, seen, compared)
-
-
-def _windows(text: tokenizer.Tokens, evaluation: EvalConfig) -> dict[tuple[str, int], Windows]:
-    splits = SPLITS if evaluation.split == "all" else (evaluation.split,)
-    documents = [document for split in splits for document in text.splits[split]]
-    return cuts_of(documents, evaluation, text.tokenizer)
 
 
 def _unchanged(data: DataConfig, hash: str) -> Corpus | None:

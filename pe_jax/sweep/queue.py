@@ -26,7 +26,7 @@ from pe_jax import record
 from pe_jax.errors import Held, Refused, concerning, nearest
 from pe_jax.record import Stage
 from pe_jax.report import labels
-from pe_jax.runs.folder import Folder, starved
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Display, duration
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import jsonl, locks, records
@@ -43,7 +43,6 @@ OTHERWISE = (
     "the same command again"
 )
 ENGINES = ("local", "ray")
-ENDED = (Stage.DONE, Stage.TRAINED)
 Make = Callable[[Sequence[Resources]], Any]
 """make(resources): the engine for runs with these resources."""
 
@@ -56,32 +55,18 @@ class Item(NamedTuple):
     config: dict[str, Any]
     """The config that its process gets: that of the run, or the one with several train.rates of
     which the run's is the best."""
-    rates: tuple[float, ...] = ()
-    """The learning rates that were tried before."""
-    alone: bool = False
-    """Whether it is trained alone, at a learning rate that is tried."""
+    asked: str | None = None
+    """`Run.asked`; None: only that it is trained, at a learning rate that is tried."""
 
     @property
     def result(self) -> record.Result | None:
-        """The result, if it is there."""
-        return self.folder.answer(self.run.run.seeds, self.run.asked(self.rates))
-
-    @property
-    def ended(self) -> bool:
-        """Whether it has what is asked for, though scores may have lacked memory."""
-        if self.alone:
-            return self.folder.is_trained(self.run.run.seeds, self.run.train.steps)
-        return self.result is not None
+        """The result, if it is there, though scores may have lacked memory."""
+        return self.folder.answer(self.run.run.seeds, self.asked)
 
     @property
     def done(self) -> bool:
-        """Whether a process would have nothing to do. Whether scores that lacked memory have it now
-        is for the process to find out: it alone takes hold of an accelerator.
-        """
-        if self.alone:
-            return self.ended
-        result = self.result
-        return result is not None and not starved(result)
+        """Whether a process would have nothing to do."""
+        return self.folder.complete(self.run.run.seeds, self.asked) is not None
 
 
 def choose(name: str, jobs: int, address: str) -> Make:
@@ -164,7 +149,7 @@ class _Sweep:
             engine.stop()
             raise
         left = [id for id in self.items if id not in self.failed]
-        lost = [id for id in left if not self.items[id].ended]
+        lost = [id for id in left if not self.items[id].result]
         return self.failed | dict.fromkeys(lost, OTHERWISE)
 
     def forget_waiting(self) -> None:
@@ -193,7 +178,7 @@ class _Sweep:
         self.plan(id)  # another sweep of this folder may have asked for something else meanwhile
         command = [sys.executable, *flags, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
-        command += [f"--command={self.command}", *(["--train_alone"] if item.alone else [])]
+        command += [f"--command={self.command}"]
         threads = engine.threads(resources, len(self.waiting))
         with contextlib.suppress(Refused):  # the run will tell
             if (begun := item.folder.begun()) and begun.device:
@@ -226,13 +211,12 @@ class _Sweep:
     def _end(self, id: str, exit: Exit) -> None:
         item, label = self.items[id], self.names[id]
         self.display.remove(label)
-        ended, stage = item.ended, _stage(item.folder.path)
-        if ended and exit.code and not item.done and stage not in ENDED:
-            ended = False  # it is the result of before
+        result, stage = item.result, _stage(item.folder.path)
+        ended = result and (not exit.code or stage is Stage.DONE)  # else it is that of before
         if not ended and exit.code == Held.exit_code:
             self.waiting.append(id)
         # Done, and not as asked: by the config of another sweep of this folder.
-        elif not ended and (exit.code < 0 or stage in ENDED) and self.killed[id] < RETRIES:
+        elif not ended and (exit.code < 0 or stage is Stage.DONE) and self.killed[id] < RETRIES:
             self.killed[id] += 1
             if exit.code < 0:
                 LOG.warning("%s: %s; it goes on", label, _killed(exit))
@@ -240,7 +224,7 @@ class _Sweep:
         elif not ended:
             self.failed[id] = _reason(item.folder.path, exit)
             LOG.warning("%s: failed", label)
-        elif not item.alone and (result := item.result) and result.seconds:
+        elif result and result.seconds:
             LOG.info("%s: %s", label, duration(result.seconds.total))
 
 
@@ -275,7 +259,7 @@ def _reason(folder: Path, exit: Exit) -> str:
         return state.reason
     if state and state.stage is Stage.STOPPED:
         return f"stopped {state.reason}"
-    if state and state.stage in ENDED:
+    if state and state.stage is Stage.DONE:
         return OTHERWISE
     if exit.code < 0:
         reason = _killed(exit)

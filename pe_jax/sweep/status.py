@@ -28,7 +28,7 @@ class Standing:
     label: str
     id: str
     state: str
-    """finished, trained, running, queued, stopped, failed, not begun, damaged or unreadable."""
+    """finished, running, queued, stopped, failed, not begun, damaged or unreadable."""
     done: str = ""
     """How far it is, in words."""
     seeds: int | None = None
@@ -69,7 +69,7 @@ def _standing(folder: Path) -> Standing | None:
     except OSError as error:
         return Standing(folder.name, folder.name, "unreadable", reason=errors.in_words(error))
     seconds = result.seconds.total if result and result.seconds else None
-    done = progress.describe(lines[-1]) if lines and state != "trained" else ""
+    done = progress.describe(lines[-1]) if lines else ""
     if locked:
         seconds = _age(folder / locks.FILE)
         silent = progress.duration(_age(folder / "metrics.jsonl")) if done else ""
@@ -96,8 +96,8 @@ def _state(folder: Path, result: Result | None) -> tuple[str, str]:
         case Stage.FAILED:
             log = folder / "log.txt"
             return "failed", f"{reason} ({log})" if log.exists() else reason
-        case Stage.STOPPED | Stage.TRAINED as stage:
-            return stage.value, reason
+        case Stage.STOPPED:
+            return "stopped", reason
         case Stage.QUEUED if _age(folder / "state.json") < ALIVE_SECONDS:
             return "queued", ""
         case Stage.RUNNING:

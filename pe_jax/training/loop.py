@@ -241,15 +241,3 @@ class Divergence:
     def of_all(self) -> bool:
         """Whether all seeds have diverged."""
         return len(self.steps) == len(self.seeds)
-
-
-def final(checkpoints: Checkpoints, like: Any, steps: int) -> Any:
-    """The state in which a training of `steps` steps ended: the one after them, or after fewer
-    where all seeds had diverged. ValueError if its checkpoint is damaged or gone.
-    """
-    newest = max(checkpoints.steps, default=steps)
-    if newest < steps:
-        state = checkpoints.state(newest, like)
-        if (state["diverged"] >= 0).all():
-            return state
-    return checkpoints.state(steps, like)

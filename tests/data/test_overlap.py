@@ -9,7 +9,6 @@ import pytest
 
 from pe_jax.data.corpus import STRIDE, WINDOW, Passages
 from pe_jax.data.load import load
-from pe_jax.data.tokenizer import BYTES
 from pe_jax.record import TOLD, CorpusRecord, Overlap
 from pe_jax.runs.run import Run
 
@@ -166,7 +165,7 @@ def test_of_all_of_a_text_what_was_trained_on_is_told(tmp_path):
         scored = {"source": source, "split": split, "lengths": (64,), "targets": 64, "swaps": ()}
         data = {"source": f"files:{tmp_path}"}
         run = Run.of({"pe": "nope", "data": data, "eval": scored})
-        return run.load_scored(BYTES, run.load().trained.about.hash).scored.about.doubts([split])
+        return run.load(run.load().trained.about.hash).scored.about.doubts([split])
 
     own, other = "", f"files:{tmp_path}/*.txt"
     assert doubts(own, "test") == doubts(other, "test") == ()

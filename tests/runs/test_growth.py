@@ -5,7 +5,6 @@ which learning rate. Nothing is done twice.
 import dataclasses
 import json
 import math
-import re
 import shutil
 import signal
 
@@ -19,7 +18,7 @@ from pe_jax.errors import Refused
 from pe_jax.report import frame, study
 from pe_jax.runs import environment, rates
 from pe_jax.runs.execute import evaluate_again, execute
-from pe_jax.runs.folder import Folder, starved
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import jsonl as stored
 from pe_jax.storage import records
@@ -366,7 +365,7 @@ def tuned(lab):
 
 
 def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, first, tuned):
-    _, folders = tuned
+    workdir, folders = tuned
     best, diverged, low = folders
     alone = records.decode(record.Result, result(the_run(first)))
     found = records.decode(record.Result, result(best))
@@ -376,9 +375,10 @@ def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(l
     assert means[0] == np.mean(found.train.valid) < means[2] < math.inf == means[1]
     assert (found.rows, found.digests) == (alone.rows, alone.digests)
     assert found.config["train"]["rate"] == 9e-3 and found.config["train"]["rates"] == [*RATES]
-    for other in (diverged, low):
-        assert records.state_of(other).stage is record.Stage.TRAINED
-        assert not (other / "scores.jsonl").exists() and not (other / "result.json").exists()
+    for other in (diverged, low):  # scored at the training length alone
+        rows = Folder(other).result().rows
+        assert {(row.length, str(row.way)) for row in rows} == {(16, "")}
+    assert [found] == study.load(workdir)
 
 
 def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
@@ -389,32 +389,17 @@ def test_a_rate_more_trains_that_rate_alone(lab, tuned, tmp_path):
     assert all(trained_steps(copy / name) == lines for name, lines in steps.items())
 
 
-def test_the_best_rate_at_the_edge_is_said(lab, tuned, tmp_path):
+def test_rates_without_scores_or_of_different_texts_are_refused(lab, tuned, tmp_path):
     copy = shutil.copytree(tuned[0], tmp_path / "copy")
-    with messages() as said:
-        rates.execute_best(at_rates(lab, 9e-3, 3e-3), copy, verbose=False)
-    assert any("0.009, is at the edge" in line for line in said)
-
-
-def test_rates_are_not_chosen_by_scores_of_different_texts(lab, tuned, tmp_path):
-    copy = shutil.copytree(tuned[0], tmp_path / "copy")
-    config = copy / tuned[1][2].name / "config.json"
-    about = records.read(record.Begun, config)
-    other = dataclasses.replace(about.corpus, hash="0" * 64)
-    records.write(config, dataclasses.replace(about, corpus=other))
-    with pytest.raises(Refused, match="has changed from rate to rate"):
-        rates.execute_best(at_rates(lab, *RATES), copy, verbose=False)
-
-
-def test_a_rate_is_not_chosen_by_a_score_that_was_changed(lab, tuned, tmp_path):
-    copy = shutil.copytree(tuned[0], tmp_path / "copy")
-    metrics = copy / tuned[1][2].name / "metrics.jsonl"
-    whole, _, last = metrics.read_text().rstrip("\n").rpartition("\n")
-    metrics.write_text(f"{whole}\n{last.replace('valid', 'wrong')}\n")
-    with pytest.raises(
-        Refused, match=f"lost the end of .* delete {re.escape(str(metrics.parent))}"
+    path = copy / tuned[1][2].name / "result.json"
+    trial = records.read(record.Result, path)
+    for change, words in (
+        ({"corpus": dataclasses.replace(trial.corpus, hash="0" * 64)}, "from rate to rate"),
+        ({"train": dataclasses.replace(trial.train, valid=())}, "no score at the end of training"),
     ):
-        rates.execute_best(at_rates(lab, *RATES), copy, verbose=False)
+        records.write(path, dataclasses.replace(trial, **change))
+        with pytest.raises(Refused, match=words):
+            rates.execute_best(at_rates(lab, *RATES), copy, verbose=False)
 
 
 @pytest.mark.slow
@@ -457,16 +442,15 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
     """Twice with too little, then with enough: the rows of a run that always had enough."""
     more = FEW | {"eval.lengths": (16, 32, 64)}
     folder, run = the_run(again), asked(lab, **more)
-    item = Item(run, Folder(folder), run.config)
+    item = Item(run, Folder(folder), run.config, run.asked())
     for free in (4_000, 5_000):
         monkeypatch.setattr(need, "free_bytes", lambda devices, free=free: free)
         found = execute(run, again)
-        assert {(row.length, row.free) for row in starved(found)} == {
-            (length, 4_000) for length in (16, 32, 64)
-        }
+        lacking = {(row.length, row.free) for row in found.rows if row.reason}
+        assert lacking == {(length, free) for length in (16, 32, 64)}
         assert Folder(folder).answer(run.run.seeds, run.asked()) == found and not item.done
     monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
-    assert starved(whole) == [] and item.done
+    assert not any(row.reason for row in whole.rows) and item.done
     alone = execute(run, shutil.copytree(first, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)

@@ -124,12 +124,6 @@ def test_a_run_is_queued_while_a_sweep_touches_its_state(work):
     assert left == {"rope": "not begun", "t5": "stopped", "nope": "finished"}
 
 
-def test_a_run_at_a_rate_that_was_tried_is_trained(work):
-    work.run("rope", "config.json", "metrics.jsonl", stage=Stage.TRAINED, trained=12)
-    run = work.states()["rope"]
-    assert (run.state, run.done, run.loss) == ("trained", "", 3.0)
-
-
 def test_what_ended_early_says_why(work):
     begun = ("queued.json", "config.json", "metrics.jsonl", "log.txt")
     work.run("rope", *begun, **FAILED, trained=4)
