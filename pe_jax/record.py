@@ -415,9 +415,7 @@ def _mean(rows: Sequence[Row]) -> str:
 class Stage(enum.Enum):
     """How far a run has come."""
 
-    QUEUED = "queued"
     RUNNING = "running"
-    TRAINED = "trained"  # of earlier releases: at a learning rate that is tried
     STOPPED = "stopped"
     FAILED = "failed"
     DONE = "done"

@@ -1,4 +1,4 @@
-"""How the runs of a work directory stand: finished, running, queued, stopped, failed.
+"""How the runs of a work directory stand: finished, running, stopped, failed.
 
     pe-jax status --workdir=DIR
 

@@ -18,7 +18,6 @@ from pe_jax.record import Result
 from pe_jax.report import labels
 from pe_jax.report.words import plusminus
 from pe_jax.storage import atomic
-from pe_jax.storage.loggers import quiet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -131,8 +130,8 @@ def save(figure: Figure, path: Path) -> list[Path]:
     import matplotlib
 
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "ModDate": None}}
-    # fontTools logs every glyph at INFO.
-    with matplotlib.rc_context(STYLE), quiet("fontTools", logging.WARNING):
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # at INFO it logs every glyph
+    with matplotlib.rc_context(STYLE):
         return [
             atomic.replace(
                 Path(f"{path}.{kind}"),

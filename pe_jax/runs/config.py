@@ -58,12 +58,6 @@ class RunConfig:
         mesh.parse(self.mesh)
         if not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise ValueError(f"run.seeds must be one or more different integers, got {self.seeds}")
-        name = "-".join(map(str, self.seeds))
-        if len(name) > 255:
-            raise ValueError(
-                f"run.seeds train in one program and name its folder, in at most 255 characters, "
-                f"got {len(self.seeds)} seeds in {len(name)}: give fewer"
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -222,7 +216,6 @@ def users_files(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:
-    """ValueError for a name in `given` that is not among `names`, with the nearest one."""
     for name in given:
         if name not in names:
             raise ValueError(

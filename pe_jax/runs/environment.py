@@ -56,26 +56,21 @@ def threads() -> int:
 
 
 def commit(package: Path = PACKAGE) -> str:
-    """The commit of the code that runs. In parentheses follows what it does not tell: that files of
-    the package or of experiments/ differ from it, or that the repository holds the package in
-    another folder. "unknown" outside a checkout, or where git fails. The first 8 digits of the
-    SHA-256 of the package's files name the code where no commit does.
+    """The commit of the code that runs; in parentheses, that files of the package or of
+    experiments/ differ from it. "unknown" outside a checkout, or where git fails. The first 8
+    digits of the SHA-256 of the package's files name the code where no commit does.
     """
-    files = f"files {_digest(package)}"
     try:
         _git(package, "ls-files", "--error-unmatch", "__init__.py")  # else it only lies in one
-        sha, prefix = _git(package, "rev-parse", "HEAD", "--show-prefix").split("\n")
+        sha = _git(package, "rev-parse", "HEAD")
         status = "status", "--porcelain", "--untracked-files=all", ".", ":(top)experiments"
         changed = _git(package, *status)
     except (OSError, subprocess.SubprocessError):
-        return f"unknown ({files})"
-    notes = [f"of a repository that holds it as {prefix}"] * (prefix != f"{package.name}/")
-    notes += [f"with uncommitted changes, {files}"] * bool(changed)
-    return f"{sha} ({'; '.join(notes)})" if notes else sha
+        return f"unknown (files {_digest(package)})"
+    return f"{sha} (with uncommitted changes, files {_digest(package)})" if changed else sha
 
 
 def _git(folder: Path, *command: str) -> str:
-    """What git prints. subprocess.SubprocessError where it fails."""
     done = subprocess.run(
         ["git", *command], cwd=folder, capture_output=True, timeout=10, check=True
     )
@@ -83,7 +78,7 @@ def _git(folder: Path, *command: str) -> str:
 
 
 def _digest(package: Path) -> str:
-    """The first 8 digits of the SHA-256 of its Python files and their names."""
+    # The first 8 digits of the SHA-256 of its Python files and their names
     files = {str(path.relative_to(package)): path for path in package.rglob("*.py")}
     content = "".join(
         f"{name} {sha256(files[name].read_text('utf-8', 'replace'))}\n" for name in sorted(files)
@@ -115,7 +110,6 @@ def _version(name: str) -> str:
 
 
 def _processor_model() -> str:
-    """The model of the processor."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):

@@ -142,10 +142,9 @@ class Folder:
     def begin(self, about: Begun, tokenizer: str | None) -> Begun:
         """Writes config.json, and the text of tokenizer.json if there is one. Where the run was
         begun before, checks that it goes on with the same text and tokens, and says what else has
-        changed. Damaged records are set aside.
+        changed.
         """
-        records.read_whole(Result, self.path / "result.json")
-        if earlier := records.read_whole(Begun, self.path / "config.json"):
+        if earlier := self.begun():
             return self._go_on(earlier, about)
         if tokenizer is not None:
             atomic.write(self.path / "tokenizer.json", tokenizer)
@@ -188,11 +187,9 @@ class Folder:
 
 
 def _ending(error: BaseException) -> tuple[Stage, str]:
-    """The stage and the reason of a run that this error has ended."""
+    # The stage and the reason of a run that this error has ended
     match error:
-        case Interrupted():
-            return Stage.STOPPED, f"by {error}"
-        case KeyboardInterrupt():
+        case Interrupted() | KeyboardInterrupt():
             return Stage.STOPPED, f"by {error or signal.SIGINT.name}"
         case Refused():
             return Stage.FAILED, str(error)

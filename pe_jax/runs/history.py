@@ -18,29 +18,25 @@ def training(lines: Lines, train: TrainConfig, task: Task, seeds: Sequence[int])
     """The part `train` of a record; None where lines are missing."""
     lines = [line for line in lines if "loss" in line]
     ms = statistics.median(line["ms_per_step"] for line in lines) if lines else None
-    loss, valid = (at_end(lines, train.steps, seeds, name) for name in ("loss", "valid"))
+    last = [line for line in lines if line["step"] == train.steps]
     return record.Training(
         length=train.length,
         steps=train.steps,
         tokens=None if task.reads_text else task.size(train.length),
         labels=None if task.reads_text else task.labels(),
-        loss=tuple(map(loss.get, seeds)) if loss else (),
+        loss=_by_seed(last, "loss", seeds),
         ms_per_step=ms,
         tokens_per_second=ms and train.batch * mean_size(task, train) / ms * 1e3,
-        valid=tuple(map(valid.get, seeds)) if valid else (),
+        valid=_by_seed(last, "valid", seeds),
         progress=tuple(filter(None, (_progress(seed, lines) for seed in seeds))),
     )
 
 
-def at_end(lines: Lines, steps: int, seeds: Sequence[int], name: str) -> dict[int, float | None]:
-    """The number of each seed that has one in the line of the last step; None: it is not finite."""
-    numbers = {
-        seed: value
-        for line in lines
-        if line.get("step") == steps and name in line
-        for seed, value in zip(line["seeds"], line[name], strict=True)
-    }
-    return {seed: numbers[seed] for seed in seeds if seed in numbers}
+def _by_seed(lines: Lines, name: str, seeds: Sequence[int]) -> tuple[float | None, ...]:
+    # The number of each seed in these lines, () where none has one; None: it is not finite.
+    pairs = (zip(line["seeds"], line[name], strict=True) for line in lines if name in line)
+    numbers = {seed: number for pair in pairs for seed, number in pair if seed in seeds}
+    return tuple(map(numbers.get, seeds)) if numbers else ()
 
 
 def _progress(seed: int, lines: Lines) -> record.Progress | None:

@@ -23,6 +23,7 @@ from pe_jax.errors import Refused, nearest
 from pe_jax.model.config import LmConfig, stored
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.source import KINDS, Source
+from pe_jax.record import few
 from pe_jax.runs.folder import Folder
 from pe_jax.specs.parse import parse
 from pe_jax.storage.checkpoints import Checkpoints, flat
@@ -56,12 +57,11 @@ class Checkpoint:
 
     @classmethod
     def of_run(cls, init_from: str, lm: LmConfig, seeds: Sequence[int]) -> Checkpoint:
-        """ValueError unless the run has finished, with a model of each seed."""
+        """ValueError unless the run has finished, with a model of each seed; Refused if its record
+        is damaged.
+        """
         folder = Folder(Path(expanded(init_from, "train.init_from")))
-        try:
-            result = folder.result()
-        except Refused as error:
-            raise ValueError(str(error)) from error
+        result = folder.result()
         if result is None:
             runs = [path.parent.name for path in folder.path.parent.glob("*/result.json")]
             raise ValueError(
@@ -75,8 +75,8 @@ class Checkpoint:
             )
         if lacking := [seed for seed in seeds if seed not in result.seeds]:
             raise ValueError(
-                f"{folder.path} has the seeds {listed(result.seeds)}, not {listed(lacking)}: each "
-                "seed starts from the same seed, so set run.seeds to some of them"
+                f"{folder.path} has the seeds {few(result.seeds)}, not {few(lacking)}: each seed "
+                "starts from the same seed, so set run.seeds to some of them"
             )
         if gone := {seed: at for seed, at in result.diverged.items() if seed in seeds}:
             raise ValueError(
@@ -193,13 +193,13 @@ class InitFrom:
         if lost := [name for name in sorted(there) if not fits.get(name)]:
             shape = list(ours[here[lost[0]]]) if lost[0] in here else "none"
             raise ValueError(
-                f"{checkpoint.place} has {listed(lost)}, which have no place here: {lost[0]} has "
+                f"{checkpoint.place} has {few(lost)}, which have no place here: {lost[0]} has "
                 f"the shape {list(checkpoint.shapes[there[lost[0]]])} there and {shape} here; make "
                 "section lm and the encodings equal"
             )
         if new and not train.steps:
             raise ValueError(
-                f"{checkpoint.place} lacks {listed(new)}, and train.steps=0 trains nothing: name "
+                f"{checkpoint.place} lacks {few(new)}, and train.steps=0 trains nothing: name "
                 "the encodings that it has, or give train.steps"
             )
         return cls(checkpoint, {here[name]: there[name] for name in both}, tuple(new))
@@ -208,12 +208,10 @@ class InitFrom:
         """ValueError if embeddings are taken over that belong to other tokens."""
         if "embedding" not in self.taken:
             return
-        place, theirs, remedy = self.checkpoint.place, self.checkpoint.tokens, self.checkpoint.place
-        if theirs is None:
-            theirs = named(place).describe()
-        else:
+        place = remedy = self.checkpoint.place
+        theirs, ours = self.checkpoint.tokens or named(place).describe(), tokens.describe()
+        if self.checkpoint.tokens:
             remedy = f"file:{place}/tokenizer.json" if theirs.sha256 else BYTES.spec
-        ours = tokens.describe()
         if theirs.sha256 != ours.sha256:
             raise ValueError(
                 f"{place} has learned other tokens ({theirs.spec}) than data.tokenizer={ours.spec} "
@@ -249,24 +247,15 @@ class InitFrom:
 
     def summary(self) -> str:
         """The parameters that are taken over and new, in a line."""
-        about = self.checkpoint.record
-        model = f"{about.id} ({about.label} with {self.checkpoint.spec})"
         return (
-            f"starting from {model}: {len(self.taken)} arrays of its parameters; "
-            f"new: {listed(self.new)}"
+            f"starting from {self.checkpoint.record.id} with {self.checkpoint.spec}: "
+            f"{len(self.taken)} arrays of its parameters; new: {few(self.new) or 'none'}"
         )
 
 
 def is_pretrained(init_from: Any) -> bool:
     """Whether train.init_from names a pretrained model, as hf:... or gguf:..., and not a run."""
     return isinstance(init_from, str) and init_from.startswith(tuple(f"{kind}:" for kind in KINDS))
-
-
-def listed(items: Iterable[Any]) -> str:
-    """ "a, b, c"; the first eight of many."""
-    names = list(map(str, items))
-    more = f" and {len(names) - 8} more" if len(names) > 8 else ""
-    return (", ".join(names[:8]) or "none") + more
 
 
 def _paths_by_name(paths: Iterable[str], spec: str) -> dict[str, str]:

@@ -10,14 +10,15 @@ it is not 0.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import msgspec
@@ -29,7 +30,7 @@ from pe_jax.evaluation.passes import Key, key_of
 from pe_jax.evaluation.scorers import Scored
 from pe_jax.metric import SampleMetric
 from pe_jax.metrics import named
-from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric, Way
+from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric
 from pe_jax.runs import environment
 from pe_jax.runs.text import Text
 from pe_jax.runs.users import scoring_files
@@ -39,7 +40,6 @@ from pe_jax.task import Task
 from pe_jax.training.session import Session
 
 LOG = logging.getLogger("pe_jax")
-Item = TypeVar("Item")
 PROTOCOL = (
     "split",
     "source",
@@ -80,10 +80,7 @@ class Scores:
         self.protocol = protocol()
         asked = itertools.product((way.swap for way in config.ways), config.metrics)
         self.protocols = {(swap, name): protocol(swap, name) for swap, name in asked}
-        texts = jsonl.texts(self.path)
-        self.every = [line for line in map(_decoded, texts) if line is not None]
-        if damaged := len(texts) - len(self.every):
-            LOG.warning("%s: %s lines are damaged, and computed again", self.path, damaged)
+        self.every = _lines(path)
         self.unwritten: ScoreLine | None = None  # the beginning, until the first score is there
         self.lines = [
             line
@@ -105,7 +102,7 @@ class Scores:
         return sum(line.seconds for line in self.lines if line.seconds)
 
     def _protocol(self, score: Row | Curve | Baseline | None) -> str:
-        """The protocol of a score, of a line without one that of all; "": it is not asked for."""
+        # That of a score, of a line without one that of all; "": it is not asked for.
         if score is None:
             return self.protocol
         return self.protocols.get((score.way.swap, score.metric), "")
@@ -150,11 +147,21 @@ class Scores:
     def result_fields(self) -> dict[str, Any]:
         """The fields of a record.Result that hold the scores that are asked for and there."""
         asked, seeds = self.config, self.seeds
-        rows = _newest((line.row for line in self.lines if line.row), key_of)
-        curves = _newest((line.curve for line in self.lines if line.curve), key_of)
-        baselines = _newest((line.baseline for line in self.lines if line.baseline), _compared)
+        # Of equal keys the last line counts.
+        rows = {key_of(line.row): line.row for line in self.lines if line.row}
+        curves = {key_of(line.curve): line.curve for line in self.lines if line.curve}
+        baselines = {
+            (one.way, one.length, one.metric, one.name): one
+            for one in (line.baseline for line in self.lines)
+            if one
+        }
         columns = [*itertools.product(asked.ways, asked.lengths, asked.metrics)]
-        ordered = [
+        keys = [
+            Key(replica, way, name, length)
+            for way, length, name in columns
+            for replica in asked.replicas(name, seeds)
+        ]
+        of_curves = [
             Key(replica, way, name, length)
             for way, name in itertools.product(asked.ways, asked.metrics)
             for replica in asked.replicas(name, seeds)
@@ -162,18 +169,10 @@ class Scores:
         ]
         processes = [line.process for line in self.lines if line.process]
         return {
-            "rows": tuple(
-                rows[key]
-                for way, length, name in columns
-                for replica in asked.replicas(name, seeds)
-                if (key := Key(replica, way, name, length)) in rows
-            ),
-            "curves": longest(curves[key] for key in ordered if key in curves),
+            "rows": tuple(rows[key] for key in keys if key in rows),
+            "curves": longest(curves[key] for key in of_curves if key in curves),
             "baselines": tuple(
-                baseline
-                for column in columns
-                for baseline in baselines.values()
-                if _compared(baseline)[:3] == column
+                one for column in columns for key, one in baselines.items() if key[:3] == column
             ),
             "metrics": _users_metrics(asked.metrics),
             "scored_by": tuple(p for i, p in enumerate(processes) if p not in processes[:i]),
@@ -216,7 +215,7 @@ def forget(path: Path, seeds: Sequence[int]) -> None:
     """Takes the scores of these seeds out of the scores.jsonl at `path`, and those by place or
     sample, which name no seed.
     """
-    every = [line for line in map(_decoded, jsonl.texts(path)) if line is not None]
+    every = _lines(path)
     kept = [line for line in every if not _is_of(line.row or line.curve, seeds)]
     if len(kept) < len(every):
         jsonl.replace(path, map(_encoded, kept))
@@ -250,17 +249,7 @@ def protocol_of(
     return f"{config.samples}-samples-{digest}"
 
 
-def _compared(baseline: Baseline) -> tuple[Way, int, str, str]:
-    return baseline.way, baseline.length, baseline.metric, baseline.name
-
-
-def _newest(items: Iterable[Item], key: Callable[[Item], Hashable]) -> dict[Any, Item]:
-    """The last item of each key, by the key."""
-    return {key(item): item for item in items}
-
-
 def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
-    """What the record says of the users' metrics among these."""
     return {
         name: UsersMetric(
             sentence=found.sentence,
@@ -280,9 +269,10 @@ def _encoded(line: ScoreLine) -> dict[str, Any]:
     return {name: part for name, part in records.plain(line).items() if part is not None}
 
 
-def _decoded(text: bytes) -> ScoreLine | None:
-    """The line; None where it is not as it was written."""
-    try:
-        return msgspec.convert(jsonl.decode(text), ScoreLine, str_keys=True)
-    except msgspec.ValidationError:
-        return None
+def _lines(path: Path) -> list[ScoreLine]:
+    # The whole lines of a scores.jsonl: others are computed again
+    lines = []
+    for line in jsonl.read_lines(path):
+        with contextlib.suppress(msgspec.ValidationError):
+            lines.append(msgspec.convert(line, ScoreLine, str_keys=True))
+    return lines

@@ -115,17 +115,13 @@ def load(model: str | Path, **options: Any) -> Trained | Pretrained:
 def _restored(folder: Folder, like: State, group: tuple[int, ...], seed: int) -> tuple[int, State]:
     # (step, state) of the newest whole checkpoint from before `seed` diverged
     path = folder.checkpoints(group)
-    if not (path.is_dir() and (newest := Checkpoints(path).restore(like))):
-        raise ValueError(f"{folder.path} has no checkpoint of seed {seed} yet: train it first")
-    step, state, _ = newest
-    if (end := int(state["diverged"][group.index(seed)])) < 0:
-        return step, state
-    words = divergence({seed: end})
-    if not (before := Checkpoints(path).restore(like, end)):
-        raise ValueError(f"{folder.path} has no model: {words}, and no checkpoint is from before")
-    step, state, _ = before
-    LOG.warning("%s: this is its model after %s steps, from before", words, step)
-    return step, state
+    newest = Checkpoints(path).restore(like) if path.is_dir() else None
+    if newest and (end := int(newest[1]["diverged"][group.index(seed)])) >= 0:
+        newest = Checkpoints(path).restore(like, end)
+        LOG.warning("%s: its model is the newest from before", divergence({seed: end}))
+    if not newest:
+        raise ValueError(f"{folder.path} has no checkpoint of a model of seed {seed}: train it")
+    return newest[:2]
 
 
 def find_run(path: Path) -> tuple[Folder, Begun]:

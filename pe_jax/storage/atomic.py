@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pe_jax.errors import Refused, concerning
+from pe_jax.errors import concerning
 
 
 def write(path: Path, text: str) -> Path:
@@ -73,24 +72,3 @@ def entries(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except FileNotFoundError:
         return []
-
-
-def read(path: Path) -> Any:
-    """The JSON value in a file, None if the file is not there; Refused if it is no JSON."""
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (ValueError, RecursionError) as error:
-        raise Refused(
-            f"{path} is damaged ({error}): delete it and run the same command again"
-        ) from error
-
-
-def set_aside(path: Path, name: str) -> Path:
-    """Renames a file or folder to `name`, or where that is taken to the first free one of NAME-2,
-    NAME-3 and so on; returns its new path.
-    """
-    names = (name, *(f"{name}-{i}" for i in range(2, 1000)))
-    free = next(p for p in map(path.with_name, names) if not p.exists())
-    return path.rename(free)

@@ -11,7 +11,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 
 from pe_jax.errors import first_line
-from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
-from pe_jax.storage.loggers import quiet
 
 LOG = logging.getLogger("pe_jax")
 KEPT = 2  # the newest checkpoints, which stay in the folder
@@ -31,7 +29,7 @@ GONE = FileNotFoundError, NotADirectoryError, IsADirectoryError
 
 
 class _Newest(ocp.checkpoint_managers.PreservationPolicy):
-    """The KEPT newest checkpoints, and of each step in `before` the newest from before it."""
+    # The KEPT newest checkpoints, and of each step in `before` the newest from before it
 
     before: Collection[int] = ()
 
@@ -121,9 +119,10 @@ class Checkpoints:
             except OtherModel:
                 raise
             except ValueError as error:
-                aside = atomic.set_aside(self.folder / str(step), f"corrupt-{step}")
-                damage = error.args[0].rpartition(":")[0]
-                LOG.warning("%s: set aside as %s", damage, aside.name)
+                aside = self.folder / f"corrupt-{step}"
+                shutil.rmtree(aside, ignore_errors=True)
+                (self.folder / str(step)).rename(aside)
+                LOG.warning("%s: set aside as %s", str(error).rpartition(":")[0], aside.name)
                 with _quiet():
                     self.manager.reload()
         return None
@@ -184,9 +183,16 @@ class OtherModel(ValueError):
     """A checkpoint holds arrays of other names, shapes or dtypes."""
 
 
-def _quiet() -> contextlib.AbstractContextManager[None]:
-    """Silences the logger of Orbax, which logs what it raises, too."""
-    return quiet("absl", logging.CRITICAL)
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    # Silences the logger of Orbax, which logs what it raises, too.
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def digests(state: Any) -> dict[str, str]:

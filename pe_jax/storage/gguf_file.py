@@ -69,8 +69,6 @@ SPACE = "\u2581"
 DIGITS = {"smollm": True, "gpt-2": False}
 """{readable way of splitting text: whether each digit is a token of its own}."""
 
-LONGEST = 2**20  # entries of a list; the largest vocabularies have a third of it
-
 
 def read(path: Path) -> GgufFile:
     """The file; it is read once until it changes."""
@@ -97,7 +95,7 @@ class GgufFile:
             raise ValueError(needed) from error
         self.library, self.tokenizers, self.path = gguf, tokenizers, path
         try:
-            reader = _reader(gguf)(path)
+            reader = gguf.GGUFReader(path)
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is no whole GGUF file: {error}") from error
         if reader.byte_order != "I":  # dequantisation would take its numbers for others
@@ -197,9 +195,8 @@ class GgufFile:
     def _merges(
         self, tokens: Sequence[str], kinds: Sequence[int], vocab: Mapping[str, int]
     ) -> list[tuple[str, str]]:
-        """The merges of a BPE of SentencePiece, which has scores instead: of all pairs of
-        neighbours it joins the one whose whole has the highest score.
-        """
+        # SentencePiece has scores instead: of all pairs of neighbours it joins the one whose whole
+        # has the highest score.
         scores = self._entries("scores", float, len(tokens))
         usual = {tokens[i] for i, kind in enumerate(kinds) if kind == self.library.TokenType.NORMAL}
         best_first = sorted(usual, key=lambda token: (-scores[vocab[token]], vocab[token]))
@@ -211,13 +208,12 @@ class GgufFile:
         ]
 
     def _value(self, name: str, hint: Any) -> Any:
-        """A field's value, None where it is missing. ValueError unless it is as `hint` says."""
+        # A field's value, None where it is missing. ValueError unless it is as `hint` says.
         value = self.fields[name].contents() if name in self.fields else None
         check_value(value, hint, f"{self.path}: {name}")
         return value
 
     def _entries(self, name: str, hint: Any, length: int | None = None) -> list[Any]:
-        """A list of the tokenizer; ValueError unless it is of this length, if one is given."""
         values = self._value(f"{GGML}{name}", list)
         for value in values:
             check_value(value, hint, f"{self.path}: an entry of {GGML}{name}")
@@ -226,22 +222,8 @@ class GgufFile:
         return values
 
 
-def _reader(library: Any) -> Any:
-    # The library's reader, which a list of a damaged length keeps busy without end
-
-    class Reader(library.GGUFReader):
-        def _get_field_parts(self, orig_offs: int, raw_type: Any) -> Any:
-            if raw_type == library.GGUFValueType.ARRAY:
-                kind, length = self._get(orig_offs, "u4,u8")[0]
-                if kind == raw_type or length > LONGEST:
-                    raise ValueError(f"a list of {length} entries of the type {kind}")
-            return super()._get_field_parts(orig_offs, raw_type)
-
-    return Reader
-
-
 def _named(name: str, parts: Mapping[str, str]) -> str:
-    """A tensor's name at HuggingFace, a layer's by `parts`; one that is not known is kept."""
+    # A tensor's name at HuggingFace, a layer's by `parts`; one that is not known is kept
     top = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
     stem, _, kind = name.rpartition(".")
     if stem in top:

@@ -28,22 +28,13 @@ def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     atomic.write(path, "".join(map(encode, lines)))
 
 
-def texts(path: Path) -> list[bytes]:
-    """The lines of the file as they are; none where it is not there."""
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of the file; none where it is not there."""
     try:
-        return path.read_bytes().splitlines()
+        lines = map(decode, path.read_bytes().splitlines())
     except FileNotFoundError:
         return []
-
-
-def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of the file."""
-    return [line for line in map(decode, texts(path)) if line is not None]
-
-
-def damaged_lines(path: Path) -> int:
-    """How many lines of the file are not whole."""
-    return sum(decode(text) is None for text in texts(path))
+    return [line for line in lines if line is not None]
 
 
 def encode(line: dict[str, Any]) -> str:
@@ -84,8 +75,8 @@ class History:
 
     def rewind(self, seeds: Sequence[int], step: int) -> bool:
         """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
-        that goes on from `step` writes them again. So go those of another program that had any of
-        these seeds and never got a checkpoint. Gives whether the line of `step` is there.
+        that goes on from `step` writes them again. Lines of another program with any of these seeds
+        go, too: it never got a checkpoint. Gives whether the line of `step` is there.
         """
         if self.path is None:
             return True

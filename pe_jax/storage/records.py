@@ -6,10 +6,10 @@ wants to deceive can make a new one.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import json
-import logging
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ from pe_jax.record import VERSION, Begun, Planned, Result, Stage, State
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import canonical, sha256
 
-LOG = logging.getLogger("pe_jax")
 DIGEST = "digest"
 
 
@@ -36,33 +35,15 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
     there, Refused if it is damaged, or if another release has written it.
     """
     try:
-        return _read(kind, path)
-    except ValueError as error:
-        raise Refused(
-            f"{path} is damaged ({error}): delete it and run the same command again"
-        ) from error
-
-
-def read_whole(kind: type[Schema], path: Path) -> Schema | None:
-    """A record from its file; None if the file is not there or damaged. A damaged one is renamed,
-    with a warning: its content is made anew. Refused if another release has written it.
-    """
-    try:
-        return _read(kind, path)
-    except ValueError as error:
-        aside = atomic.set_aside(path, f"{path.name}.damaged")
-        LOG.warning("%s is damaged (%s): set aside as %s", path, error, aside.name)
-        return None
-
-
-def _read(kind: type[Schema], path: Path) -> Schema | None:
-    """ValueError if the file is damaged, Refused if another release has written it."""
-    try:
         return parse(kind, path.read_text("utf-8"))
     except FileNotFoundError:
         return None
     except OtherVersion as error:
         raise Refused(f"{path}: {error}") from error
+    except ValueError as error:
+        raise Refused(
+            f"{path} is damaged ({error}): delete it and run the same command again"
+        ) from error
 
 
 def write(path: Path, record: Planned | State) -> Path:
@@ -70,18 +51,12 @@ def write(path: Path, record: Planned | State) -> Path:
     return atomic.write(path, encode(record))
 
 
-def parse(kind: type[Schema], text: str) -> Schema:
-    """A record from the text of its file, as `decode` makes it."""
+def parse(kind: type[Schema], text: str | bytes) -> Schema:
+    """A record from its JSON. ValueError says what is wrong with it."""
     try:
-        return decode(kind, msgspec.json.decode(text), text)
+        data = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"{error}") from error
-
-
-def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
-    """A record from parsed JSON; `text` is the JSON, if it is at hand. ValueError says what is
-    wrong with the record.
-    """
     if not isinstance(data, dict):
         raise ValueError("it is not a JSON object")
     version = data.get("version", VERSION)
@@ -90,19 +65,14 @@ def decode(kind: type[Schema], data: Any, text: str = "") -> Schema:
             f"it is of version {version} of the schema and this release reads version {VERSION}: "
             "read it with the release that wrote it"
         )
-    fields, missing = dataclasses.fields(kind), dataclasses.MISSING
-    required = [f.name for f in fields if f.default is missing and f.default_factory is missing]
-    if lacking := [name for name in required if name not in data]:
-        raise ValueError(f"it lacks {', '.join(lacking)}")
-    digest = data.get(DIGEST)
-    as_written = text.replace(f'"{DIGEST}":"{digest}",', "", 1)  # by encode()
-    whole = {name: value for name, value in data.items() if name != DIGEST}
-    if sha256(as_written) != digest and sha256(canonical(whole)) != digest:
-        raise ValueError("it was changed after it was written: its digest is of other content")
+    digest = data.pop(DIGEST, None)
     try:
-        return msgspec.convert(data, kind, str_keys=True)
+        record = msgspec.convert(data, kind, str_keys=True)
     except msgspec.ValidationError as error:
         raise ValueError(f"{error}".replace("Object missing", "it lacks")) from error
+    if sha256(canonical(data)) != digest:
+        raise ValueError("it was changed after it was written: its digest is of other content")
+    return record
 
 
 def encode(record: Planned | State) -> str:
@@ -117,9 +87,7 @@ def plain(record: Any) -> Any:
 
 
 def _fields(value: Any) -> Any:
-    """A value with dictionaries for its dataclasses: msgspec alone would leave out defaults that it
-    has filled in. As dataclasses.asdict, without its copies.
-    """
+    # As dataclasses.asdict, without its copies: msgspec leaves out defaults that it has filled in.
     if dataclasses.is_dataclass(value):
         return {name: _fields(getattr(value, name)) for name in value.__dataclass_fields__}
     if isinstance(value, dict):
@@ -140,5 +108,6 @@ def put_state(folder: Path, stage: Stage, reason: str = "") -> None:
 
 
 def state_of(folder: Path) -> State | None:
-    """How the run of this folder stands; None without a state.json. Refused if it is damaged."""
-    return read(State, folder / "state.json")
+    """How the run of this folder stands; None without a whole state.json."""
+    with contextlib.suppress(Refused):
+        return read(State, folder / "state.json")

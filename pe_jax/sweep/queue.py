@@ -17,7 +17,6 @@ import os
 import re
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -32,7 +31,6 @@ from pe_jax.runs.resources import Resources
 from pe_jax.storage import jsonl, locks, records
 from pe_jax.sweep import ray
 from pe_jax.sweep.engine import Command, Exit, Local
-from pe_jax.sweep.status import ALIVE_SECONDS
 
 LOG = logging.getLogger("pe_jax")
 POLL_SECONDS = 0.3
@@ -110,8 +108,6 @@ def run_all(
                 return sweep.carried_out(engine)
         except KeyboardInterrupt:
             return None
-        finally:
-            sweep.forget_waiting()
 
 
 class _Sweep:
@@ -123,14 +119,13 @@ class _Sweep:
         self.waiting, self.running, self.failed = [*items], [], {}
         self.killed: collections.Counter[str] = collections.Counter()
         self.command, self.environment = command, environment
-        self.touched = time.monotonic()
 
     def plan(self, id: str) -> None:
-        """Writes queued.json, which the process reads, and state.json for `status`."""
+        """Writes queued.json, which the process reads; state.json was of an earlier process."""
         item = self.items[id]
         item.folder.plan(item.run.label, item.config)
         if not locks.is_locked(item.folder.path):
-            records.put_state(item.folder.path, Stage.QUEUED)
+            (item.folder.path / "state.json").unlink(missing_ok=True)
 
     def carried_out(self, engine: Any) -> dict[str, str] | None:
         """As run_all returns it."""
@@ -151,12 +146,6 @@ class _Sweep:
         left = [id for id in self.items if id not in self.failed]
         lost = [id for id in left if not self.items[id].result]
         return self.failed | dict.fromkeys(lost, OTHERWISE)
-
-    def forget_waiting(self) -> None:
-        """Removes the state of runs that were not started."""
-        for id in self.waiting:
-            if _stage(folder := self.items[id].folder.path) is Stage.QUEUED:
-                (folder / "state.json").unlink(missing_ok=True)
 
     def _start_all(self, engine: Any) -> None:
         for id in list(self.waiting):
@@ -202,11 +191,6 @@ class _Sweep:
             with contextlib.suppress(OSError):  # the run itself will tell
                 line = jsonl.last_line(folder.metrics)
                 self.display.show(self.names[id], line, begun)
-        if time.monotonic() - self.touched > ALIVE_SECONDS / 4:
-            self.touched = time.monotonic()
-            for id in (*self.waiting, *self.running):
-                if _stage(folder := self.items[id].folder.path) is Stage.QUEUED:
-                    (folder / "state.json").touch()
 
     def _end(self, id: str, exit: Exit) -> None:
         item, label = self.items[id], self.names[id]
@@ -233,16 +217,8 @@ def _killed(exit: Exit) -> str:
 
 
 def _stage(folder: Path) -> Stage | None:
-    state = _state(folder)
+    state = records.state_of(folder)
     return state.stage if state else None
-
-
-def _state(folder: Path) -> record.State | None:
-    # None if it is not there or damaged
-    try:
-        return records.state_of(folder)
-    except Refused:
-        return None
 
 
 def _reason(folder: Path, exit: Exit) -> str:
@@ -254,7 +230,7 @@ def _reason(folder: Path, exit: Exit) -> str:
         lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:  # it was there when the process was started
         return exit.reason or "its folder was deleted while it ran"
-    state = _state(folder)
+    state = records.state_of(folder)
     if state and state.stage is Stage.FAILED:
         return state.reason
     if state and state.stage is Stage.STOPPED:

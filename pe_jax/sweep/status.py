@@ -1,8 +1,5 @@
 """How the runs of a work directory stand, from the folder alone: running while a process holds the
 lock, else by state.json.
-
-A sweep touches the state.json of the runs that wait in its queue: one that is "queued" and older
-than ALIVE_SECONDS was left by a sweep that was killed.
 """
 
 from __future__ import annotations
@@ -18,8 +15,6 @@ from pe_jax.report import labels
 from pe_jax.runs import progress
 from pe_jax.storage import atomic, jsonl, locks, records
 
-ALIVE_SECONDS = 120.0
-
 
 @dataclasses.dataclass(frozen=True)
 class Standing:
@@ -28,7 +23,7 @@ class Standing:
     label: str
     id: str
     state: str
-    """finished, running, queued, stopped, failed, not begun, damaged or unreadable."""
+    """finished, running, stopped, failed, not begun, damaged or unreadable."""
     done: str = ""
     """How far it is, in words."""
     seeds: int | None = None
@@ -98,8 +93,6 @@ def _state(folder: Path, result: Result | None) -> tuple[str, str]:
             return "failed", f"{reason} ({log})" if log.exists() else reason
         case Stage.STOPPED:
             return "stopped", reason
-        case Stage.QUEUED if _age(folder / "state.json") < ALIVE_SECONDS:
-            return "queued", ""
         case Stage.RUNNING:
             return "stopped", "without a last word"
     if result:

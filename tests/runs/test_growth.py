@@ -367,8 +367,7 @@ def tuned(lab):
 def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, first, tuned):
     workdir, folders = tuned
     best, diverged, low = folders
-    alone = records.decode(record.Result, result(the_run(first)))
-    found = records.decode(record.Result, result(best))
+    alone, found = Folder(the_run(first)).result(), Folder(best).result()
     assert best.name == alone.id and [tried.rate for tried in found.rates] == [*RATES]
     assert all(set(tried.valid) == {0, 1} for tried in found.rates)  # all seeds choose
     means = [tried.mean for tried in found.rates]

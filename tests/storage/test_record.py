@@ -1,4 +1,4 @@
-"""Records: identities, files that are whole or not there, locks, metrics."""
+"""Records: identities, files that are whole or not there, metrics."""
 
 import dataclasses
 import errno
@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import messages
 from helpers import trained_line
 from scored import scored
 
@@ -72,7 +71,7 @@ def written_result(**parts):
 
 
 def test_equal_records_give_equal_text():
-    decoded = records.decode(Result, written_result(rows=[]))
+    decoded = records.parse(Result, json.dumps(written_result(rows=[])))
     made = Result(
         id="rope-1a2b3c4d",
         label="rope",
@@ -92,8 +91,8 @@ def test_every_published_result_is_read_and_comes_back():
     assert paths
     for path in paths:
         for line in path.read_text("utf-8").splitlines():
-            result = records.decode(Result, json.loads(line))
-            assert records.decode(Result, json.loads(records.encode(result))) == result
+            result = records.parse(Result, line)
+            assert records.parse(Result, records.encode(result)) == result
 
 
 def test_a_part_that_is_missing_or_wrong_is_named():
@@ -102,7 +101,7 @@ def test_a_part_that_is_missing_or_wrong_is_named():
     row = {"seed": 0, "metric": "same_targets", "length": "long", "value": 2.5}
     odd = {"seed": 0, "metric": "same_targets", "length": 64, "reason": "the moon"}
     for data, message in (
-        (lacking, "it lacks label, rows"),
+        (lacking, "it lacks required field"),
         ([1], "not a JSON object"),
         (written_result(rows=[row]), r"Expected `int`.*rows\[0\].length"),
         (written_result(rows=[odd]), r"the moon.*rows\[0\].reason"),
@@ -111,11 +110,13 @@ def test_a_part_that_is_missing_or_wrong_is_named():
         (written_result(version=record.VERSION - 1), "of version 5 of the schema.* version 6"),
     ):
         with pytest.raises(ValueError, match=message):
-            records.decode(Result, data)
+            records.parse(Result, json.dumps(data))
 
 
 def test_a_value_changed_by_hand_is_told(tmp_path):
-    path = records.write(tmp_path / "result.json", records.decode(Result, written_result()))
+    path = records.write(
+        tmp_path / "result.json", records.parse(Result, json.dumps(written_result()))
+    )
     text = path.read_text()
     assert records.read(Result, path) is not None
     for old, new in (("2.5", "2.4"), ('"label":"rope"', '"label":"pope"'), ('"digest":', '"d":')):
@@ -130,21 +131,9 @@ def test_a_value_changed_by_hand_is_told(tmp_path):
 def test_what_a_later_release_has_written_is_no_damage(tmp_path):
     path = tmp_path / "result.json"
     path.write_text(json.dumps(written_result(version=99)))
-    with pytest.raises(Refused, match="version 99 of the schema.*the release that wrote it"):
-        records.read_whole(Result, path)
-    assert path.exists()
     with pytest.raises(Refused, match="version 99 .*the release that wrote it") as told:
         records.read(Result, path)
     assert "delete" not in str(told.value)
-    path.write_text(json.dumps(written_result(version="4")))
-    with messages() as said:
-        assert records.read_whole(Result, path) is None and not path.exists()
-    assert "$.version" in said[0] and "result.json.damaged" in said[0]
-
-
-def test_a_state_comes_back():
-    failed = record.State(stage=record.Stage.FAILED, since=records.now(), reason="out of memory")
-    assert records.decode(record.State, json.loads(records.encode(failed))) == failed
 
 
 def test_write_makes_the_folders_and_replaces_the_file(tmp_path):
@@ -168,17 +157,6 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, call):
     with pytest.raises(OSError, match="No space left"):
         atomic.write(path, "second")
     assert path.read_text() == "first" and os.listdir(tmp_path) == ["config.json"]
-
-
-def test_read_gives_none_for_no_file_and_refuses_a_damaged_one(tmp_path):
-    path = tmp_path / "config.json"
-    assert atomic.read(path) is None
-    atomic.write(path, '{"a": 1}')
-    assert atomic.read(path) == {"a": 1}
-    for damaged in (b"", b'{"a": ', b'{"a": "\xff"}', b"[" * 10**5):
-        path.write_bytes(damaged)
-        with pytest.raises(Refused, match="config.json is damaged .* delete it"):
-            atomic.read(path)
 
 
 def fill(metrics):
@@ -230,27 +208,17 @@ def test_a_line_that_was_changed_is_left_out(tmp_path):
     changed = metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]')
     metrics.path.write_text(changed + "[" * 10**5 + "\n")
     assert jsonl.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
-    assert jsonl.damaged_lines(metrics.path) == 2
 
 
-def test_a_history_without_a_file_is_watched_all_the_same():
-    seen = []
-    kept = History(watch=seen.append)
-    kept.rewind([0], 2)
-    kept.add(evaluated=1, of=2)
-    assert seen == [{"evaluated": 1, "of": 2}]
-
-
-def test_a_record_is_read_from_its_file_or_refused(tmp_path):
-    path = tmp_path / "state.json"
-    assert records.read(record.State, path) is records.state_of(tmp_path) is None
+def test_a_state_is_read_from_its_file_or_is_none(tmp_path):
+    assert records.state_of(tmp_path) is None
     records.put_state(tmp_path, record.Stage.FAILED, "no text")
-    assert records.state_of(tmp_path).stage is record.Stage.FAILED
-    assert records.state_of(tmp_path).reason == "no text"
+    state = records.state_of(tmp_path)
+    assert (state.stage, state.reason) == (record.Stage.FAILED, "no text")
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", state.since)
     for damaged in ('{"stage": "lost", "since": ""}', "[" * 10**5 + "]" * 10**5):
-        path.write_text(damaged)
-        with pytest.raises(Refused, match="state.json is damaged .* delete it"):
-            records.state_of(tmp_path)
+        (tmp_path / "state.json").write_text(damaged)
+        assert records.state_of(tmp_path) is None
 
 
 def test_the_environment_says_what_decides_the_bits():
@@ -299,57 +267,31 @@ def repository(folder, package="pe_jax"):
 
 def test_the_commit_says_whether_the_code_differs_from_it(tmp_path):
     sha, package = repository(tmp_path)
-    assert environment.commit(package) == sha
     (tmp_path / "results/__init__.py").write_text("y\n")  # results are not code
     assert environment.commit(package) == sha
-    dirty = []
+    dirty = set()
     for path in ("pe_jax/__init__.py", "pe_jax/new.py", "experiments/__init__.py"):
-        old = (tmp_path / path).read_text() if (tmp_path / path).exists() else None
         (tmp_path / path).write_text("x = 2\n")
-        dirty.append(environment.commit(package))
-        if old is None:
-            (tmp_path / path).unlink()
-        else:
-            (tmp_path / path).write_text(old)
+        dirty.add(environment.commit(package))
     pattern = sha + r" \(with uncommitted changes, files [0-9a-f]{8}\)"
-    assert all(re.fullmatch(pattern, found) for found in dirty), dirty
-    assert len(set(dirty)) == 3  # other changes are other code
-    assert environment.commit(package) == sha
+    assert len(dirty) >= 2 and all(re.fullmatch(pattern, found) for found in dirty), dirty
 
 
-def test_the_commit_of_a_repository_around_the_package(tmp_path):
-    (tmp_path / "b").mkdir()
-    sha, package = repository(tmp_path / "a", "vendor/pe_jax")
-    assert environment.commit(package) == f"{sha} (of a repository that holds it as vendor/pe_jax/)"
-    repository(tmp_path / "b", "other")
-    (tmp_path / "b/pe_jax").mkdir()  # as an environment inside a repository that is not ours
-    (tmp_path / "b/pe_jax/__init__.py").write_text("")
-    assert re.fullmatch(r"unknown \(files [0-9a-f]{8}\)", environment.commit(tmp_path / "b/pe_jax"))
-
-
-def test_a_git_that_fails_is_not_taken_for_a_clean_tree(tmp_path, monkeypatch):
+def test_without_a_repository_of_the_package_the_commit_is_unknown(tmp_path, monkeypatch):
     _, package = repository(tmp_path)
+    around = tmp_path / "environment/pe_jax"  # inside a repository that is not ours
+    around.mkdir(parents=True)
+    (around / "__init__.py").write_text("")
+    unknown = r"unknown \(files [0-9a-f]{8}\)"
+    assert re.fullmatch(unknown, environment.commit(around))
     (tmp_path / ".git/index").write_bytes(b"not an index")
-    assert environment.commit(package).startswith("unknown (files ")
+    assert re.fullmatch(unknown, environment.commit(package))
 
     def missing(*arguments, **options):
         raise FileNotFoundError("git")
 
     monkeypatch.setattr(subprocess, "run", missing)
-    assert environment.commit(package).startswith("unknown (files ")
-
-
-ELSEWHERE = """
-import os, sys
-import filelock, psutil  # which have their own ways there
-sys.modules |= {"fcntl": None, "resource": None}
-del os.sched_getaffinity
-from pe_jax.sweep import engine
-from pe_jax.runs import environment, execute, trained
-assert environment.cores() == engine.cores() == os.cpu_count()
-environment.STATUS = environment.PACKAGE / "none"
-assert environment.threads() == os.cpu_count() and environment.peak_memory_mib() is None
-"""
+    assert re.fullmatch(unknown, environment.commit(package))
 
 
 def test_where_a_system_does_not_tell_of_cores_and_memory_all_cores_count(monkeypatch):
@@ -359,20 +301,6 @@ def test_where_a_system_does_not_tell_of_cores_and_memory_all_cores_count(monkey
     monkeypatch.setattr(environment, "STATUS", Path("none"))
     assert environment.cores() == environment.threads() == os.cpu_count()
     assert environment.peak_memory_mib() is None
-
-
-@pytest.mark.slow
-def test_a_system_that_does_not_tell_of_cores_and_memory_is_no_obstacle():
-    """Windows has none of these modules, macOS no sched_getaffinity."""
-    variables = {name: value for name, value in os.environ.items() if name != "NPROC"}
-    command = [sys.executable, "-c", ELSEWHERE]
-    root = Path(__file__).resolve().parents[2]
-    done = subprocess.run(command, cwd=root, env=variables, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_times_are_in_utc():
-    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", records.now())
 
 
 @pytest.mark.skipif(not environment.STATUS.exists(), reason="needs /proc")

@@ -111,19 +111,6 @@ def test_a_run_at_work_says_how_far_it_is_and_for_how_long_it_has_been_silent(wo
     assert found["rope"].seconds < 5  # since the folder is held
 
 
-def test_a_run_is_queued_while_a_sweep_touches_its_state(work):
-    """Else it was left by a sweep that was killed."""
-    files = {"rope": (), "t5": ("config.json",), "nope": ("config.json", "result.json")}
-    folders = [
-        work.run(name, "queued.json", *own, stage=Stage.QUEUED) for name, own in files.items()
-    ]
-    assert {run.state for run in work.states().values()} == {"queued"}
-    for folder in folders:
-        os.utime(folder / "state.json", (time.time() - status.ALIVE_SECONDS,) * 2)
-    left = {name: run.state for name, run in work.states().items()}
-    assert left == {"rope": "not begun", "t5": "stopped", "nope": "finished"}
-
-
 def test_what_ended_early_says_why(work):
     begun = ("queued.json", "config.json", "metrics.jsonl", "log.txt")
     work.run("rope", *begun, **FAILED, trained=4)
@@ -139,7 +126,7 @@ def test_what_ended_early_says_why(work):
         "nope": "stopped",
         "alibi": "stopped",
         "learned": "damaged",
-        "shaw": "damaged",
+        "shaw": "stopped",
     }
     assert found["rope"].reason.startswith("ArithmeticError: this hook fails (")
     assert found["t5"].reason == "by SIGTERM" and found["t5"].done.startswith("step 4/12, ")
@@ -182,7 +169,7 @@ def test_runs_of_one_label_are_told_apart(work):
 def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
     (tmp_path / "a file").write_text("")
     (tmp_path / "a/rope-1a2b3c4d").mkdir(parents=True)
-    records.put_state(tmp_path / "a/rope-1a2b3c4d", Stage.QUEUED)
+    records.put_state(tmp_path / "a/rope-1a2b3c4d", Stage.STOPPED)
     below = f"names the folder of a sweep, as {tmp_path / 'a'}\n"
     for folder, words in ((tmp_path, below), (tmp_path / "none", "there is no such folder")):
         done = lab.start("status", f"--workdir={folder}").wait()
@@ -206,7 +193,7 @@ def test_the_state_of_a_sweep_that_goes_on_meanwhile(lab, tmp_path):
     running.until(lambda: lines(tmp_path / first))
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / second).rglob("*")}
     told = lab.start("status", f"--workdir={tmp_path}").wait()
-    assert told.code == 0 and "2 runs: 1 queued, 1 running" in told.out, told.out + told.err
+    assert told.code == 0 and "2 runs: 1 not begun, 1 running" in told.out, told.out + told.err
     row = next(line for line in told.out.splitlines() if first in line)
     assert "running" in row and "/2000, " in row and " s ago" in row
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / second).rglob("*")} == before
@@ -225,9 +212,9 @@ def test_a_process_that_died_without_a_word_is_told_by_its_signal_or_its_last_li
     assert queue._reason(folder, Exit(-9)) == "killed by signal 9"
     assert work.states()["rope"].state == "failed"
     assert work.states()["rope"].reason.startswith("killed by signal 9 (")
-    records.put_state(folder, Stage.QUEUED)
+    (folder / "state.json").unlink()
     assert queue._reason(folder, Exit(2)) == "Traceback"
-    records.put_state(folder, Stage.QUEUED)
+    (folder / "state.json").unlink()
     assert queue._reason(folder, Exit(0)) == queue.OTHERWISE
     records.put_state(folder, Stage.STOPPED, "by SIGTERM")
     assert queue._reason(folder, Exit(75)) == "stopped by SIGTERM"

@@ -398,7 +398,7 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
         steps = [line["step"] for line in lines(folder) if "loss" in line]
         assert steps == list(range(2, 13, 2))
     cores = len(os.sched_getaffinity(0))  # the number decides the last bits: it is that of before
-    assert atomic.read(folders[0] / "result.json")["device"]["threads"] == cores
+    assert result(folders[0])["device"]["threads"] == cores
 
 
 @pytest.mark.parametrize(
