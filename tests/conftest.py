@@ -8,10 +8,12 @@ import collections
 import gc
 import itertools
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.pop("COLUMNS", None)
@@ -66,6 +68,28 @@ def few_programs() -> Iterator[None]:
     looked_at = next(tests_run) % 50 == 0 and MAPPINGS.exists()
     if looked_at and MAPPINGS.read_bytes().count(b"\n") > 15_000:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A commands.Lab; modules share it, each in files of its own."""
+    from commands import Lab
+
+    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
+
+
+@pytest.fixture(scope="session")
+def tiny_run(lab: Any) -> Path:
+    """The work directory of a finished run of `randomized+rope`, which tests only read."""
+    done = lab.run(lab.folder / "tiny_run", "randomized+rope").wait()
+    assert done.code == 0, done.err
+    return lab.folder / "tiny_run"
+
+
+@pytest.fixture
+def again(tiny_run: Path, tmp_path: Path) -> Path:
+    """A copy of the work directory `tiny_run`."""
+    return shutil.copytree(tiny_run, tmp_path / "again")
 
 
 @pytest.fixture(scope="session")

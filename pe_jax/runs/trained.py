@@ -115,12 +115,14 @@ def load(model: str | Path, **options: Any) -> Trained | Pretrained:
 def _restored(folder: Folder, like: State, group: tuple[int, ...], seed: int) -> tuple[int, State]:
     # (step, state) of the newest whole checkpoint from before `seed` diverged
     path = folder.checkpoints(group)
-    newest = Checkpoints(path).restore(like) if path.is_dir() else None
-    if newest and (end := int(newest[1]["diverged"][group.index(seed)])) >= 0:
-        newest = Checkpoints(path).restore(like, end)
-        LOG.warning("%s: its model is the newest from before", divergence({seed: end}))
+    newest, words = Checkpoints(path).restore(like) if path.is_dir() else None, "train it first"
+    end = int(newest[1]["diverged"][group.index(seed)]) if newest else -1
+    if end >= 0:
+        newest, words = Checkpoints(path).restore(like, end), divergence({seed: end})
     if not newest:
-        raise ValueError(f"{folder.path} has no checkpoint of a model of seed {seed}: train it")
+        raise ValueError(f"{folder.path} has no checkpoint of seed {seed}: {words}")
+    if end >= 0:
+        LOG.warning("%s: this is its model after %s steps, from before", words, newest[0])
     return newest[:2]
 
 

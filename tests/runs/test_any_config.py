@@ -111,20 +111,6 @@ def test_runs_have_one_id_if_and_only_if_they_learn_the_same(one, other):
     assert (Run.of(config_of(one)).id == Run.of(config_of(other)).id) == (one == other)
 
 
-@given(
-    ROPES,
-    st.fixed_dictionaries(
-        {
-            "eval.targets": st.integers(32, 10**6),
-            "log.valid_every": st.integers(1, 100),
-            "run.seeds": st.lists(st.integers(0, 9), min_size=1, unique=True).map(tuple),
-        }
-    ),
-)
-def test_what_is_asked_of_a_model_is_no_part_of_its_id(values, asked):
-    assert Run.of(config_of(values | asked)).id == Run.of(config_of(values)).id
-
-
 def test_numbers_of_numpy_are_those_of_python():
     def run(rate, lengths, seeds):
         sections = {"train": {"rate": rate}, "eval": {"lengths": lengths}, "run": {"seeds": seeds}}

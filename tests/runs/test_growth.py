@@ -10,7 +10,7 @@ import signal
 
 import numpy as np
 import pytest
-from commands import Lab, lines, messages, result, rewrite, run_of, the_run, write_text
+from commands import lines, messages, result, rewrite, run_of, the_run, write_text
 
 import pe_jax
 from pe_jax import record
@@ -38,30 +38,13 @@ METRIC = (
 )
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-
-
+SPEC = "randomized+rope"
 FEW = {"eval.metrics": ("same_targets",), "eval.swaps": ()}  # programs to compile
 
 
 def asked(lab, **values):
     once = {"data.source": lab.text, "log.checkpoint_seconds": 1e6}
-    return run_of("rope+randomized", **once | values)
-
-
-@pytest.fixture(scope="module")
-def first(lab):
-    """The work directory of a finished run with seeds 0 and 1 at lengths 16 and 32."""
-    workdir = lab.folder / "first"
-    execute(asked(lab), workdir)
-    return workdir
-
-
-@pytest.fixture
-def again(first, tmp_path):
-    return shutil.copytree(first, tmp_path / "again")
+    return run_of(SPEC, **once | values)
 
 
 def trained_steps(folder):
@@ -327,9 +310,8 @@ def test_a_trained_model_answers_in_python(lab, again):
     assert model.evaluate().equals(known[list(longer)])
 
 
-def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, first, tmp_path):
-    copy = shutil.copytree(first, tmp_path / "copy")
-    config = the_run(copy) / "config.json"
+def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, again):
+    config = the_run(again) / "config.json"
     now, device = (json.loads(config.read_text())[name] for name in ("commit", "device"))
     words = []
     rewrite(config, commit="0" * 40, device=device | {"count": 7})
@@ -338,7 +320,7 @@ def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, fi
     for length in (48, 64):  # the third process is of the same commit as the second
         run = asked(lab, **few, **{"eval.lengths": (16, length)})
         with messages() as said:
-            result = execute(run, copy)
+            result = execute(run, again)
         words += said
         assert result.commit == f"{'0' * 40}, then {now}"
         assert json.loads(config.read_text())["commit"] == result.commit
@@ -347,7 +329,7 @@ def test_the_record_has_every_commit_and_device_that_carried_the_run_out(lab, fi
     assert sum(said in line for line in words) == 1
 
 
-RATES = (9e-3, 1e30, 3e-3)  # the first is that of `first`
+RATES = (9e-3, 1e30, 3e-3)  # the first is that of `tiny_run`
 
 
 def at_rates(lab, *tried, **values):
@@ -364,10 +346,10 @@ def tuned(lab):
     return workdir, [workdir / run.id for run in runs]
 
 
-def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(lab, first, tuned):
+def test_the_rate_is_the_one_with_the_lowest_validation_at_the_training_length(tiny_run, tuned):
     workdir, folders = tuned
     best, diverged, low = folders
-    alone, found = Folder(the_run(first)).result(), Folder(best).result()
+    alone, found = Folder(the_run(tiny_run)).result(), Folder(best).result()
     assert best.name == alone.id and [tried.rate for tried in found.rates] == [*RATES]
     assert all(set(tried.valid) == {0, 1} for tried in found.rates)  # all seeds choose
     means = [tried.mean for tried in found.rates]
@@ -408,9 +390,9 @@ def test_a_choice_that_was_killed_ends_as_one_that_was_not(lab, tuned, tmp_path)
 
     values = {"train.rates": RATES, "log.checkpoint_seconds": 0.0}
     for count in (2, 5, 9):
-        running = lab.run(tmp_path, "rope+randomized", **values)
+        running = lab.run(tmp_path, SPEC, **values)
         running.until(lambda count=count: lines_so_far() > count).stop(signal.SIGKILL)
-    assert lab.run(tmp_path, "rope+randomized", **values).wait().code == 0
+    assert lab.run(tmp_path, SPEC, **values).wait().code == 0
     best = tuned[1][0]
     for part in ("rows", "rates", "digests", "curves"):
         assert result(tmp_path / best.name)[part] == result(best)[part], part
@@ -427,17 +409,17 @@ def test_rates_that_cannot_be_chosen_among_are_refused(lab, tmp_path):
         run_of(**{"train.rates": (1e-3, 2e-3)})
 
 
-def test_validation_is_in_the_history_and_in_the_record(lab, first):
-    folder = the_run(first)
+def test_validation_is_in_the_history_and_in_the_record(tiny_run):
+    folder = the_run(tiny_run)
     progress = json.loads((folder / "result.json").read_text())["train"]["progress"]
     valid = [line for line in lines(folder) if "valid" in line]
     assert [p["seed"] for p in progress] == [0, 1] and progress[0]["step"] == [12]
     assert [p["valid"] for p in progress] == [[value] for value in valid[-1]["valid"]]
-    often = asked(lab, **{"log.valid_every": 5})
-    assert often.id == folder.name
 
 
-def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, again, monkeypatch):
+def test_a_score_that_lacked_memory_is_computed_once_there_is_some(
+    lab, tiny_run, again, monkeypatch
+):
     """Twice with too little, then with enough: the rows of a run that always had enough."""
     more = FEW | {"eval.lengths": (16, 32, 64)}
     folder, run = the_run(again), asked(lab, **more)
@@ -451,5 +433,5 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, first, a
     monkeypatch.setattr(need, "free_bytes", lambda devices: 10**9)
     whole = execute(run, again)
     assert not any(row.reason for row in whole.rows) and item.done
-    alone = execute(run, shutil.copytree(first, again.parent / "alone"))
+    alone = execute(run, shutil.copytree(tiny_run, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)

@@ -7,7 +7,7 @@ import signal
 import jax
 import numpy as np
 import pytest
-from commands import Lab, damage, lines, messages, result, rewrite, run_of, stop_at, the_run
+from commands import damage, lines, messages, result, rewrite, run_of, stop_at, the_run
 
 from pe_jax import errors
 from pe_jax.configs import replay
@@ -20,11 +20,6 @@ from pe_jax.training import step
 
 # the tasks that Orbax leaves when a file is missing complain as they are collected
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
 QUICK = {
@@ -226,8 +221,8 @@ def whole(lab, rope):
     """The folder of a child that nothing disturbed, and what was said."""
     values = {"data.source": lab.text, "train.init_from": str(rope)}
     with messages() as said:
-        execute(run_of(SPEC, **values | LONG), lab.folder / "whole", verbose=False)
-    return the_run(lab.folder / "whole"), " ".join(said)
+        execute(run_of(SPEC, **values | LONG), lab.folder / "child", verbose=False)
+    return the_run(lab.folder / "child"), " ".join(said)
 
 
 def start(lab, workdir, rope):

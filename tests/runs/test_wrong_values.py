@@ -38,7 +38,7 @@ WRONG = {
     "eval.batch_tokens": (0,),
     "eval.memory": ((0,), (1.5,), (2**31,)),
     "data.source": (3, None),
-    "run.seeds": ((), (0, 0), (-1,), (2**31,), (0.5,), (True,), 3, tuple(range(5000))),
+    "run.seeds": ((), (0, 0), (-1,), (2**31,), (0.5,), (True,), 3),
     "run.mesh": ("data:2,data:2", "data", "data:0", "data:²", "model:2"),
     "log.checkpoint_seconds": (-1.0, "soon"),
     "log.valid_every": (0, 1.5),

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from commands import Lab, lines, result, run_of, tiny
+from commands import lines, result, run_of, tiny
 
 from pe_jax.sweep.queue import Shard, parse_shard
 
@@ -23,15 +23,9 @@ FEW = {"eval.lengths": (16,), "eval.metrics": ("same_targets",), "eval.swaps": (
 ARRAY = {"SLURM_ARRAY_TASK_MIN": "3", "SLURM_ARRAY_TASK_COUNT": "4"}
 
 
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-    (lab.folder / "study.py").write_text(STUDY)
-    return lab
-
-
 def sweep(lab, workdir, *arguments):
-    config = f"--config={lab.folder / 'study.py'}"
+    (lab.folder / "of_shards.py").write_text(STUDY)
+    config = f"--config={lab.folder / 'of_shards.py'}"
     flags = tiny(**{"data.source": lab.text} | FEW)
     return lab.start("sweep", config, *flags, f"--workdir={workdir}", *arguments)
 
@@ -39,9 +33,9 @@ def sweep(lab, workdir, *arguments):
 @pytest.fixture(scope="module")
 def whole(lab):
     """The rows of the first run alone."""
-    done = lab.run(lab.folder / "whole", SPECS[0], **FEW).wait()
+    done = lab.run(lab.folder / "alone", SPECS[0], **FEW).wait()
     assert done.code == 0, done.err
-    return rows(lab.folder / "whole")
+    return rows(lab.folder / "alone")
 
 
 def rows(workdir):

@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from commands import Lab, lines, messages, run_of, tiny
+from commands import lines, messages, run_of, tiny
 from helpers import trained_line
 
 from pe_jax import record
@@ -19,11 +19,6 @@ from pe_jax.storage import locks, records
 from pe_jax.storage.jsonl import encode
 from pe_jax.sweep import queue, status
 from pe_jax.sweep.engine import Exit
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
 class Work:
