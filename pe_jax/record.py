@@ -369,23 +369,19 @@ class Result(Begun):
             if row.reason is Reason.DIVERGED and row.at is not None
         }
 
-    def replicas(self, metric: str) -> tuple[Replica, ...]:
-        """The replicas of the rows of a metric, in order."""
-        return tuple(sorted({row.replica for row in self.rows if row.metric == metric}))
-
     def __repr__(self) -> str:
         size = f", {self.parameters.total:,} parameters" if self.parameters else ""
         lines = [
             f"Result {self.id}: {self.label}{size}, trained at length {self.train.length}, "
             f"seeds {few(self.seeds)}"
         ]
-        scores: dict[str, dict[int, list[Row]]] = {}
-        for row in self.rows:
-            if not row.way:
-                scores.setdefault(row.metric, {}).setdefault(row.length, []).append(row)
-        for metric, by_length in scores.items():
-            shown = sorted({self.train.length, max(by_length)} & by_length.keys())
-            means = (f"{_mean(by_length[length])} at {length}" for length in shown)
+        for metric in dict.fromkeys(row.metric for row in self.rows if not row.way):
+            rows = [row for row in self.rows if row.metric == metric and not row.way]
+            lengths = {row.length for row in rows}
+            means = (
+                f"{_mean([row for row in rows if row.length == length])} at {length}"
+                for length in sorted({self.train.length, max(lengths)} & lengths)
+            )
             lines.append(f"  {metric}: {', '.join(means)}")
         return "\n".join(lines)
 
@@ -404,7 +400,7 @@ def few(items: Sequence[Any]) -> str:
 
 
 def _mean(rows: Sequence[Row]) -> str:
-    """The mean score of rows of one length: "2.46", "2.46 (2 of 3)" where some lack it, or why."""
+    # The mean score of rows of one length: "2.46", "2.46 (2 of 3)" where some lack it, or why
     values = [row.value for row in rows if row.value is not None]
     if not values:
         return f"none ({rows[0].why})"

@@ -49,16 +49,13 @@ def finished(workdir: Path) -> list[Path]:
     """The folder of a run itself, or those of the finished runs in a work directory. ValueError
     without any.
     """
-    from pe_jax.record import Result, without_trials
-    from pe_jax.storage import atomic, records
+    from pe_jax.report import study
 
     if (workdir / "config.json").exists() or (workdir / "result.json").exists():
         return [workdir]
-    read = (records.read(Result, path / "result.json") for path in atomic.entries(workdir))
-    runs = without_trials([result for result in read if result])
-    if not runs:
+    if not any(workdir.glob("*/result.json")):
         raise ValueError(f"no finished run in {str(workdir)!r}: it needs result.json")
-    return [workdir / run.id for run in runs]
+    return [workdir / run.id for run in study.load(workdir)]
 
 
 def show(result: Result) -> None:

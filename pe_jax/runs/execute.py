@@ -21,6 +21,7 @@ from pe_jax.runs.progress import Display
 from pe_jax.runs.run import Run, Text
 from pe_jax.storage import jsonl, locks, records
 from pe_jax.testing import check_model
+from pe_jax.training import loop
 from pe_jax.training.session import Session, stopping
 
 LOG = logging.getLogger("pe_jax")
@@ -91,14 +92,14 @@ def execute(
                 forget=functools.partial(scores.forget, folder.scores),
                 valid_every=run.log.valid_every,
             )
-            trained = []
+            trained, tokens = [], text.trained
             for seeds in folder.groups(run.run.seeds) if run.train.steps else ():
-                trained.append(
-                    groups.trained(
-                        *(run.lm, run.encodings, run.train, seeds, text.trained),
-                        *(folder.checkpoints(seeds), session, run.init_from, run.task),
-                    )
+                state, spent = loop.train(
+                    *(run.lm, run.encodings, run.train, seeds, tokens.splits["train"]),
+                    *(folder.checkpoints(seeds), session, run.init_from, run.task),
+                    bos=tokens.tokenizer.bos,
                 )
+                trained.append(SeedGroup(seeds, state, spent))
             fields, seconds = _scored(run, folder, trained, text, session)
             training = sum(group.seconds for group in trained)
             if tried:

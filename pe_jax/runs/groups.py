@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from pe_jax.data.tokenizer import Tokens
 from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused
 from pe_jax.evaluation.scoring import Models
@@ -19,9 +18,8 @@ from pe_jax.runs.init_from import InitFrom
 from pe_jax.storage.checkpoints import Checkpoints, digests
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.task import Task
-from pe_jax.training import loop, mesh
+from pe_jax.training import mesh
 from pe_jax.training.config import TrainConfig
-from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, structure
 
 
@@ -46,25 +44,6 @@ class SeedGroup(NamedTuple):
     def digest(self) -> str:
         """SHA-256 of the state."""
         return sha256(canonical(digests(self.state)))
-
-
-def trained(
-    lm: LmConfig,
-    encodings: tuple[Encoding, ...],
-    config: TrainConfig,
-    seeds: tuple[int, ...],
-    text: Tokens,
-    folder: Path,
-    session: Session,
-    init_from: InitFrom | None,
-    task: Task,
-) -> SeedGroup:
-    """A group trained on a text from its newest checkpoint in `folder` on (`loop.train`)."""
-    documents, bos = text.splits["train"], text.tokenizer.bos
-    state, seconds = loop.train(
-        lm, encodings, config, seeds, documents, folder, session, init_from, task, bos
-    )
-    return SeedGroup(seeds, state, seconds)
 
 
 def final(

@@ -112,12 +112,6 @@ def test_a_copy_beside_the_checkpoints_of_its_programs_is_none_of_them(again):
     assert Folder(folder).begun_groups == [(0, 1)]
 
 
-def test_what_a_finished_run_is_shown_beside_trains_nothing(lab, again):
-    before = trained_steps(again)
-    found = execute(asked(lab, **{"run.oracle_of": 8}), again)
-    assert found.config["run"]["oracle_of"] == 8 and trained_steps(again) == before
-
-
 def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
     folder, here = the_run(again), environment.process()
     before = records.read(record.Result, folder / "result.json")

@@ -178,15 +178,6 @@ def test_a_repr_says_how_many_seeds_lack_a_score_and_why():
     assert re.fullmatch(r"  m: 2 \(1 of 2\) at 64, none \(.+\) at 512", lines[1]) and not lines[2:]
 
 
-def test_a_frame_may_be_filtered_before_it_is_drawn(tmp_path):
-    save_runs(tmp_path, make_records())
-    frame = pe_jax.frame(tmp_path)
-    labels = ("rope", "alibi")
-    figure = pe_jax.curves(frame[frame["label"].isin(labels)])
-    texts = {text.get_text() for text in figure.axes[0].texts}
-    assert set(labels) <= texts and "nope" not in texts
-
-
 def test_a_notebook_shows_the_whole_figure(tmp_path):
     """Jupyter cuts a figure to its tight box, which must hold the names right of the axes."""
     save_runs(tmp_path, make_records())

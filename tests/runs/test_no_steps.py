@@ -2,17 +2,14 @@
 
 import dataclasses
 import json
-import shutil
 from pathlib import Path
 
-import figured
 import jax
 import numpy as np
 import pytest
 from commands import on_line
 from flax import nnx
 from helpers import DIMS
-from studies import facts_of, sheet_of, table_of
 
 from pe_jax.configs import base
 from pe_jax.errors import Refused
@@ -290,44 +287,6 @@ def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model, monkeypat
     by_seed = dataclasses.replace(config, by="seed")
     (whole,) = evaluate(models, cuts_of([], by_seed, model.tokenizer), by_seed).rows
     assert whole.value == pytest.approx(200 / 3)
-
-
-@pytest.mark.slow
-def test_prompts_have_a_table_and_a_heat_map_of_every_swap(book, tmp_path):
-    served = shutil.copytree(GOLDEN / "llama_tied", tmp_path / "served")
-    about = json.loads((served / "config.json").read_text()) | {"max_position_embeddings": 300}
-    (served / "config.json").write_text(json.dumps(about))
-    metrics = ("same_targets", "passkey")
-    asked = run_of(book, (320, 600), source=f"hf:{served}", metrics=metrics, samples=3)
-    result = execute(asked, tmp_path / "runs", verbose=False)
-    curves = {(str(c.way), c.length, c.position): c.value for c in result.curves}
-    assert len(curves) == 3 * 3 * 3 and len(result.rows) == 2 * len(curves)
-    assert curves["pi", 600, (1 / 7,)] == (0.0,)
-    assert sheet_of([result], "passkey").columns[-1] == "seconds a window"
-    facts = facts_of([result], "passkey")
-    assert "same numbers with every swap" in facts and "3 samples" in facts
-    figure = figured.heat([result], 5.5)
-    titles = [axes.get_title() for axes in figure.axes if axes.get_visible()]
-    assert titles[:3] == ["as it is", "pi", "window 300"]
-
-
-def test_the_table_says_what_its_intervals_are_over(asked, tmp_path):
-    result = execute(asked, tmp_path / "runs", verbose=False)
-    table = table_of([result], "same_targets")
-    sheet = sheet_of([result])
-    said = " ".join(sheet.notes)
-    assert "Pretrained on up to 32 tokens" in said
-    assert "3 places" in said and "paired over places" in said and "seed" not in said
-    first, *others = (row for row in table.rows if row.trained or row.way)
-    assert first.label == "llama_tied"
-    assert {row.label for row in others} == {"llama_tied, pi", "llama_tied, window 32"}
-    assert others[0].cells[-1].mean < others[1].cells[-1].mean  # swaps are ranked, in one block
-    assert [name for name, _ in table.blocks] == ["as trained", "swapped in", "reference"]
-    times = [row.seconds for row in result.rows if (str(row.way), row.length) == ("pi", 64)]
-    assert times[0] is None and times[1] > 0 and times[2] > 0
-    cost = {row.label: row.seconds for row in table.rows}["llama_tied, pi"]
-    assert cost == pytest.approx((times[1] + times[2]) / 2)
-    assert sheet.columns[-1] == "seconds a window"
 
 
 def test_a_finished_run_is_scored_by_prompts_and_places_too(tmp_path, book):

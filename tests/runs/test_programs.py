@@ -95,16 +95,6 @@ def test_the_users_own_choice_stands(home, monkeypatch, value):
         assert jax.config.jax_compilation_cache_dir == value
 
 
-def test_without_a_home_there_is_no_cache(home, monkeypatch):
-    def no_home():
-        raise RuntimeError("Could not determine home directory.")
-
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(environment.Path, "home", no_home)
-    environment.keep_programs()
-    assert jax.config.jax_compilation_cache_dir is None
-
-
 def test_a_folder_that_cannot_be_made_is_no_error(home):
     (home / "pe_jax").write_text("a file stands where the folder would be")
     environment.keep_programs()

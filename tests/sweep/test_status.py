@@ -236,41 +236,6 @@ def item(folder, id="a"):
     return queue.Item(run, Folder(folder), run.config)
 
 
-def test_a_sweep_says_that_it_waits_only_while_it_does(work):
-    class Engine(contextlib.nullcontext):
-        """Of one place; at each poll the next of `events` happens."""
-
-        def __init__(self):
-            super().__init__()
-            self.at_work = []
-            self.events = iter((lambda: None, self.at_work.clear, held.close, self.at_work.clear))
-
-        def has_room(self, resources):
-            return not self.at_work
-
-        def threads(self, resources, waiting):
-            return 1
-
-        def submit(self, id, task):
-            self.at_work.append(id)
-
-        def poll(self, seconds):
-            before = list(self.at_work)
-            next(self.events)()
-            return {id: Exit(0) for id in before if id not in self.at_work}
-
-        def stop(self):
-            pass
-
-    items = {name: item(work.run(name, "log.txt"), name) for name in ("rope", "t5")}
-    held = contextlib.ExitStack()
-    held.enter_context(locks.locked(items["t5"].folder.path))
-    display, waits = Display(), "waiting for a run that another process holds"
-    at_work = queue._Sweep(items, 2, display, "", {})
-    assert set(at_work.carried_out(Engine())) == {*items}
-    assert display.rows == ["", "rope starting"] * 2 + [waits, "", "t5 starting"]
-
-
 def test_a_run_is_tried_again_three_times_also_where_its_lock_outlives_its_worker(work):
     """On Ray: the process ends a second after the worker that is reported as lost."""
     folder = work.run("rope", "log.txt", stage=Stage.RUNNING, held=True)

@@ -17,7 +17,7 @@ from pe_jax.record import Stage
 from pe_jax.runs.rates import runs_of as runs_of_rates
 from pe_jax.runs.resources import Resources
 from pe_jax.runs.run import Run
-from pe_jax.storage import atomic, locks, records
+from pe_jax.storage import atomic, records
 from pe_jax.storage.hashes import canonical
 from pe_jax.sweep import queue
 from pe_jax.sweep.engine import Command, Exit, Local
@@ -148,26 +148,6 @@ def test_a_second_interrupt_while_runs_save_their_state_kills_them(tmp_path, mon
         with pytest.raises(KeyboardInterrupt):
             engine.stop()
     assert process.wait() == -signal.SIGKILL
-
-
-def test_a_misspelt_knob_answers_with_the_nearest():
-    for name in ("train.stepz", "trian.steps"):
-        with pytest.raises(AttributeError, match="Did you mean"):
-            runs_of(quickstart, base.get_config(), {name: 1})
-
-
-def test_the_quickstart_is_seven_encodings_and_one_trained_at_a_longer_length():
-    *runs, oracle = (Run.of(config.to_dict()) for config in quickstart.get_sweep())
-    assert (oracle.run.oracle_of, oracle.train.length, oracle.eval.last) == (64, 256, 32)
-    assert oracle.train.batch * 256 == runs[0].train.batch * 64
-    assert [run.label for run in runs] == list(quickstart.ENCODINGS) and len(
-        set(runs[0].run.seeds)
-    ) == 3
-    assert len({run.id for run in runs}) == 7
-    for run in runs:
-        assert run.train.length == 64 and run.eval.lengths == (64, 128, 256, 512, 1024)
-        assert {"same_targets", "nonoverlapping"} <= set(run.eval.metrics)
-        assert run.data.source == "stdlib"
 
 
 def test_a_dry_run_of_a_recorded_config_lists_it_and_writes_nothing(lab, tmp_path):
@@ -358,24 +338,6 @@ def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_fail
 
 def id_of(lab, spec):
     return run_of(spec, **{"data.source": lab.text}).id
-
-
-@pytest.mark.slow
-def test_a_signal_stops_the_runs_too_and_the_same_command_goes_on(lab, tmp_path):
-    folder = tmp_path / id_of(lab, "nope")
-
-    def start():
-        flags = tiny(**{"data.source": lab.text})
-        config = "--config=configs/base.py:pe=nope"
-        return lab.start("sweep", config, *flags, f"--workdir={tmp_path}")
-
-    stopped = start().until(lambda: lines(folder)).stop(signal.SIGTERM)
-    assert stopped.code == 75 and "the same command goes on" in stopped.err, stopped.err
-    assert not locks.is_locked(folder) and not (folder / "result.json").exists()
-    assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()
-    done = start().wait()
-    assert done.code == 0 and labels(tmp_path) == ["nope"], done.err
-    assert "going on from step" in (folder / "log.txt").read_text()
 
 
 def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(lab, tmp_path):
