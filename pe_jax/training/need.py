@@ -1,10 +1,11 @@
-"""The memory that a compiled program of training or evaluation needs, against what is free."""
+"""The memory that a compiled program of training or evaluation needs, and the memory that is
+free.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -20,24 +21,19 @@ SHARE = 0.9
 """The part of the free memory that may be allocated: the process itself needs some, too."""
 
 
-def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
-    """Refused where the compiled program of training needs more memory than is free. Its `state` is
-    allocated already, and the program overwrites it; None where it is not allocated yet.
+def check_compiled(program: Any, mesh: Mesh | None) -> None:
+    """Refused where the compiled program of training, of which nothing is allocated yet, needs more
+    memory than is free.
     """
     stats, free = program.memory_analysis(), free_bytes(_devices(mesh))
     if stats is None or free is None:
         return
     need = _allocated(stats) - stats.alias_size_in_bytes
-    there = sum(
-        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
-        for leaf in jax.tree.leaves(state)
-        if isinstance(leaf, jax.Array)
-    )
-    if need - there > free:
+    if need > free:
         raise Refused(
-            f"training needs {in_bytes(need)}, {in_bytes(free + there)} are free: lower "
-            "train.batch, train.length, train.steps_per_call, lm.model, lm.layers or run.seeds, or "
-            "set train.remat=True"
+            f"training needs {in_bytes(need)}, {in_bytes(free)} are free: lower train.batch, "
+            "train.length, train.steps_per_call, lm.model, lm.layers or run.seeds, or set "
+            "train.remat=True"
         )
 
 
@@ -45,12 +41,12 @@ def check_compiled(program: Any, state: Any, mesh: Mesh | None) -> None:
 # does not fit is found before it runs, and the system does not have to kill the process.
 
 
-def needed(program: functools.partial, *arguments: Any, **options: Any) -> int:
+def needed(program: functools.partial, *arguments: Any) -> int:
     """Bytes on one device of a program's input, output and intermediate values. `program` is a
     jitted function with some arguments given; the others come after it. It is compiled, and not
     run; a call after that finds it compiled.
     """
-    lowered = program.func.lower(*arguments, **program.keywords, **options)
+    lowered = program.func.lower(*arguments, **program.keywords)
     return _allocated(lowered.compile().memory_analysis())
 
 
@@ -61,21 +57,23 @@ class Budget:
         self.devices = _devices(mesh)
         self.changed = threading.Condition()
         self.taken: list[int] = []
-        self.free: int | None = None
+        self.free = free_bytes(self.devices)
         """What was free when nothing was taken."""
 
     def lacks(self, size: int) -> int | None:
         """The bytes that are free where they are fewer than `size`; None where it fits."""
         with self.changed:
-            self._look()
+            if not self.taken:
+                self.free = free_bytes(self.devices)
             return self.free if self.free is not None and size > self.free else None
 
     @contextlib.contextmanager
     def take(self, size: int) -> Iterator[None]:
         """Holds `size` bytes, as soon as they fit next to what other passes hold."""
         with self.changed:
-            self.changed.wait_for(lambda: self._fits(size))
-            self._look()
+            self.changed.wait_for(
+                lambda: not self.taken or self.free is None or sum(self.taken) + size <= self.free
+            )
             self.taken.append(size)
         try:
             yield
@@ -84,22 +82,14 @@ class Budget:
                 self.taken.remove(size)
                 self.changed.notify_all()
 
-    def _fits(self, size: int) -> bool:
-        return not self.taken or self.free is None or sum(self.taken) + size <= self.free
 
-    def _look(self) -> None:
-        if not self.taken:
-            self.free = free_bytes(self.devices)
-
-
+# Bytes of the memory analysis of a compiled program; 0 where the backend gives no analysis.
 def _allocated(stats: Any) -> int:
-    """Bytes of the memory analysis of a compiled program; 0 where the backend gives no analysis."""
     parts = ("argument", "output", "temp")
     return sum(getattr(stats, f"{part}_size_in_bytes", 0) for part in parts)
 
 
 def _devices(mesh: Mesh | None) -> list[Any]:
-    """The devices of a mesh; without one the first device."""
     return jax.local_devices()[:1] if mesh is None else [*mesh.devices.flat]
 
 

@@ -36,7 +36,6 @@ class Batch(NamedTuple):
 Draw = Callable[[Array, Key[Array, ""]], Batch]
 """draw(rows, key): the samples of one seed and step."""
 
-
 Part = tuple[int, ...]
 """Lengths whose samples are padded to the size of the last, rising."""
 
@@ -78,17 +77,16 @@ def drawing(task: Task, config: TrainConfig, part: Part) -> Draw:
         keys = jax.vmap(jax.random.fold_in, (None, 0))(of_rows, rows)
         size = jnp.asarray(task.size(n))
 
-        def sample(key):
-            drawn = task.sample(key, n, part[-1])
-            return _of_every_token(drawn, size) if config.loss == "all" else drawn
-
-        return Batch(jax.vmap(sample)(keys), size)
+        drawn = jax.vmap(lambda key: task.sample(key, n, part[-1]))(keys)
+        if config.loss == "all":
+            drawn = jax.vmap(_of_every_token, (0, None))(drawn, size)
+        return Batch(drawn, size)
 
     return draw
 
 
+# The sample with the next token as the target of each token that has none.
 def _of_every_token(sample: Sample, size: Int[Array, ""]) -> Sample:
-    """The sample with the next token as the target of each token that has none."""
     tokens, targets, scored = sample
     following = jnp.arange(len(tokens)) < size - 1
     return Sample(tokens, jnp.where(scored, targets, jnp.roll(tokens, -1)), scored | following)

@@ -137,38 +137,11 @@ def make_steps(
     return steps
 
 
+# step_replica((state, batch, seed)) -> state, measured: one step, with samples by `draw`.
 def _step_of_replica(
     graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw, step: Array
 ) -> Callable:
-    """`step_replica((state, batch, seed)) -> state, measured`: one step, with samples by `draw`."""
-    optimizer = config.optimizer()
-    gradient = jax.value_and_grad(_loss(graphdef, config, draw), has_aux=True)
-
-    def step_replica(replica):
-        old, batch, seed = replica
-        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
-        (loss, memory), grads = gradient(old["params"], old["memory"], batch, key)
-        with jax.named_scope("optimizer"):
-            norm = optax.tree.norm(grads)
-            updates, optimizer_state = optimizer.update(grads, old["optimizer"], old["params"])
-            params = optax.apply_updates(old["params"], updates)
-        finite = jnp.isfinite(loss) & jnp.isfinite(norm)
-        new = {
-            "params": params,
-            "optimizer": optimizer_state,
-            "diverged": jnp.where((old["diverged"] < 0) & ~finite, step, old["diverged"]),
-            "memory": memory,
-        }
-        return new, {"loss": loss, "grad_norm": norm, "diverged": new["diverged"]}
-
-    return step_replica
-
-
-def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Callable:
-    """`loss(params, before, batch, key) -> (mean nats a predicted token, the memory after the
-    segment)` of one replica; `before` is the state of the memory before it, {} without one.
-    """
-
+    # (mean nats a predicted token, the memory after the segment); `before` is the memory, or {}
     def loss(params, before, batch, key):
         model = nnx.merge(graphdef, params, copy=True)
         numbers, memory = batch, None
@@ -195,14 +168,32 @@ def _loss(graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw) -> Ca
             nats = of_logits(cross_entropy, model, rows, targets)
         return nats.mean(where=scored), memory.state() if memory else {}
 
-    return loss
+    optimizer, gradient = config.optimizer(), jax.value_and_grad(loss, has_aux=True)
+
+    def step_replica(replica):
+        old, batch, seed = replica
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), 1), step)
+        (nats, memory), grads = gradient(old["params"], old["memory"], batch, key)
+        with jax.named_scope("optimizer"):
+            norm = optax.tree.norm(grads)
+            updates, optimizer_state = optimizer.update(grads, old["optimizer"], old["params"])
+            params = optax.apply_updates(old["params"], updates)
+        finite = jnp.isfinite(nats) & jnp.isfinite(norm)
+        new = {
+            "params": params,
+            "optimizer": optimizer_state,
+            "diverged": jnp.where((old["diverged"] < 0) & ~finite, step, old["diverged"]),
+            "memory": memory,
+        }
+        return new, {"loss": nats, "grad_norm": norm, "diverged": new["diverged"]}
+
+    return step_replica
 
 
+# `function` of each replica, by the leading axis: all at once on an accelerator, which one replica
+# would leave idle, and on a mesh; one after another on a single CPU, where a batch axis costs
+# products of small matrices a fifth of their speed.
 def _each(function: Callable, replicas: Any, mesh: Mesh | None = None) -> Any:
-    """`function` of each replica, by the leading axis: all at once on an accelerator, which one
-    replica would leave idle, and on a mesh; one after another on a single CPU, where a batch axis
-    costs products of small matrices a fifth of their speed.
-    """
     if mesh is None and jax.default_backend() == "cpu":
         return jax.lax.map(function, replicas)
     return jax.vmap(function)(replicas)
