@@ -15,7 +15,7 @@ from pe_jax.configs import base
 TASKS = (
     ("copy", {"variant": "cmc"}),
     ("copy", {"variant": "rsc"}),
-    ("reverse", {"variant": "mc"}),
+    ("reverse", {}),
     ("addition", {}),
     ("parity", {}),
 )

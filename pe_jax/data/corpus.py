@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -99,31 +100,27 @@ def corpus_of(
     return Corpus(arrays, names, source, rule, python)
 
 
-# How documents that come without a split are split
+def split_of(documents: Sequence[Document], keys: Iterable[bytes]) -> dict[str, list[Document]]:
+    """The split of documents that come without one: of FEWEST_FILES or more by file, else by
+    position.
 
-
-def by_file(documents: Sequence[Document], keys: Iterable[bytes]) -> dict[str, list[Document]]:
-    """{split: documents}, no document divided. Ranked by the SHA-256 of their keys, the first 5 %
-    (rounded up) are test, as many valid, the rest train. Within a split they keep their order.
+    By file, no document is divided: ranked by the SHA-256 of their keys, the first 5 % (rounded up)
+    are test, as many valid, the rest train. Within a split they keep their order. By position, the
+    first nine tenths of each document are train, the halves of the last tenth valid and test; no
+    character is cut in two.
     """
-    hashes = [hashlib.sha256(key).digest() for key in keys]
-    ranked = sorted(range(len(documents)), key=hashes.__getitem__)
-    held = math.ceil(len(documents) / 20)  # in each of valid and test
-    members = {"train": ranked[2 * held :], "valid": ranked[held : 2 * held], "test": ranked[:held]}
-    return {split: [documents[i] for i in sorted(indices)] for split, indices in members.items()}
-
-
-def by_position(documents: Sequence[Document]) -> dict[str, list[Document]]:
-    """{split: parts} of documents that are not empty: the first nine tenths of each are train, the
-    halves of the last tenth valid and test. No character is cut in two.
-    """
+    if len(documents) >= FEWEST_FILES:
+        hashes = [hashlib.sha256(key).digest() for key in keys]
+        ranked = sorted(range(len(documents)), key=hashes.__getitem__)
+        held = math.ceil(len(documents) / 20)  # in each of valid and test
+        places = {"train": ranked[2 * held :], "valid": ranked[held : 2 * held]}
+        places["test"] = ranked[:held]
+        return {split: [documents[i] for i in sorted(places[split])] for split in SPLITS}
     splits: dict[str, list[Document]] = {split: [] for split in SPLITS}
     for name, text in documents:
-        first, second = (boundary(text, len(text) * part // 20) for part in (18, 19))
-        for split, part in zip(
-            SPLITS, (text[:first], text[first:second], text[second:]), strict=True
-        ):
-            splits[split].append(Document(name, part))
+        cuts = [0, *(boundary(text, len(text) * part // 20) for part in (18, 19)), len(text)]
+        for split, (first, after) in zip(SPLITS, itertools.pairwise(cuts), strict=True):
+            splits[split].append(Document(name, text[first:after]))
     return splits
 
 

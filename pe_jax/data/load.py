@@ -16,15 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from pe_jax.data import tfds_text
-from pe_jax.data.corpus import (
-    FEWEST_FILES,
-    SPLITS,
-    Corpus,
-    Document,
-    by_file,
-    by_position,
-    corpus_of,
-)
+from pe_jax.data.corpus import FEWEST_FILES, SPLITS, Corpus, Document, corpus_of, split_of
 from pe_jax.errors import nearest
 from pe_jax.storage.paths import existing, expanded
 
@@ -101,8 +93,8 @@ def stdlib() -> Corpus:
             f"this Python has only {len(texts)} source files of its standard library under {root}; "
             "use another text with files:PATH"
         )
-    named = [Document(name, text) for text, name in texts.items()]
-    return corpus_of("stdlib", _by_name(named), BY_FILE, platform.python_version())
+    splits = _by_name([Document(name, text) for text, name in texts.items()])
+    return corpus_of("stdlib", splits, BY_FILE, platform.python_version())
 
 
 def files(where: str, root: str = "") -> Corpus:
@@ -139,13 +131,12 @@ def files(where: str, root: str = "") -> Corpus:
         return corpus_of(source, splits, BY_FOLDER.format(valid))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
     texts = _read(itertools.chain.from_iterable(map(_files_of, patterns)))
-    if len(texts) >= FEWEST_FILES:
-        return corpus_of(source, _by_name(texts), BY_FILE)
-    return corpus_of(source, by_position(texts), BY_POSITION)
+    rule = BY_FILE if len(texts) >= FEWEST_FILES else BY_POSITION
+    return corpus_of(source, _by_name(texts), rule)
 
 
 def _by_name(documents: list[Document]) -> dict[str, list[Document]]:
-    return by_file(documents, (os.fsencode(document.name) for document in documents))
+    return split_of(documents, (os.fsencode(document.name) for document in documents))
 
 
 # `where`, or each part of it between commas, with `root` before it and variables expanded. A file

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from pe_jax.data.corpus import FEWEST_FILES, Corpus, Document, by_file, by_position, corpus_of
+from pe_jax.data.corpus import FEWEST_FILES, Corpus, Document, corpus_of, split_of
 from pe_jax.errors import nearest
 from pe_jax.storage.paths import expanded
 
@@ -72,10 +72,8 @@ def load(source: str, root: str = "") -> Corpus:
         return corpus_of(source, splits, BY_DATASET.format(train, valid))
     left = " and ".join(name for name in names if name not in trained)
     rest = f"; {left} left out" if left else ""
-    if len(texts) >= FEWEST_FILES:
-        splits = by_file(texts, (document.text for document in texts))
-        return corpus_of(source, splits, BY_DOCUMENT + rest)
-    return corpus_of(source, by_position(texts), BY_POSITION + rest)
+    rule = BY_DOCUMENT if len(texts) >= FEWEST_FILES else BY_POSITION
+    return corpus_of(source, split_of(texts, (document.text for document in texts)), rule + rest)
 
 
 def write(corpus: Corpus, name: str, folder: Path) -> Path:

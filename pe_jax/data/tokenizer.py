@@ -258,8 +258,8 @@ def _read_json(place: Path) -> str:
 
 PART = 2**18
 """The least size of a part of a document, in bytes."""
-GROUP = 2**22
-"""The least size of the parts that are encoded at once, in bytes."""
+GROUP = 16
+"""The number of parts that are encoded at once."""
 # GPT-2's pattern never has a visible character and the line end after it in one match, and looks
 # ahead only: it cuts here whatever the text before and after is.
 LINE_END = re.compile(rb"[!-~](?=\r?\n)")
@@ -353,26 +353,14 @@ def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> li
     first = model.pre_tokenizer
     plain = isinstance(first, _library().pre_tokenizers.ByteLevel) and first.use_regex
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
+    texts = (document.tobytes() for document in documents)
+    parts = ((i, part.decode()) for i, text in enumerate(texts) for part in _parts(text, size))
     out: list[list[np.ndarray]] = [[] for _ in documents]
-    for group in _groups(documents, size):
+    while group := list(itertools.islice(parts, GROUP)):
         encoded = model.encode_batch_fast([part for _, part in group], add_special_tokens=False)
         for (i, _), tokens in zip(group, encoded, strict=True):
             out[i].append(np.array(tokens.ids, dtype))
-    return [np.concatenate(parts) for parts in out]
-
-
-# (number of the document, part of it) in order, in groups of at least GROUP bytes; the last one may
-# be smaller.
-def _groups(documents: Sequence[np.ndarray], size: int) -> Iterator[list[tuple[int, str]]]:
-    group, held = [], 0  # bytes in the group
-    for i, document in enumerate(documents):
-        for part in _parts(document.tobytes(), size):
-            group.append((i, part.decode()))
-            held += len(part)
-            if held >= GROUP:
-                yield group
-                group, held = [], 0
-    yield group
+    return [np.concatenate(tokens) for tokens in out]
 
 
 # The text in parts of at least `size` bytes that end where a line does; the last part is what is

@@ -15,6 +15,7 @@ from pe_jax.record import Parameters
 from pe_jax.runs.config import GONE, Checked, users_files
 from pe_jax.runs.init_from import InitFrom
 from pe_jax.storage.hashes import canonical, sha256
+from pe_jax.tasks import section as tasks
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size
 
@@ -60,7 +61,8 @@ def _of_data(checked: Checked) -> Mapping[str, Any]:
     config = checked.config
     files, data = {"sources": users_files(config)}, config["data"]
     if not checked.task.reads_text:
-        drawn = {"task": config["task"], "curriculum": config["train"]["curriculum"], **files}
+        task, curriculum = tasks.identity(config["task"]), config["train"]["curriculum"]
+        drawn = {"task": task, "curriculum": curriculum, **files}
         return drawn | ({"loss": "all"} if config["train"]["loss"] == "all" else {})
     if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
         return {"data": data | {"tokenizer": "own"}, **files}

@@ -72,7 +72,7 @@ def read(
 
 def of_samples(task: Task, section: dict[str, Any]) -> Text:
     """The text of a task that draws its samples: none, with a hash of the task."""
-    identity = canonical([section, contract.sources(section["name"])])
+    identity = canonical([tasks.identity(section), contract.sources(section["name"])])
     tokens = tokenizer.no_text(tasks.described(section), identity, task.vocab())
     return Text(tokens, tokens, {})
 

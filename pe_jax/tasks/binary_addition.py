@@ -4,8 +4,6 @@ n symbols: two binary numbers with their lowest bits first, and a 2 between them
 their sum in the same form, and a 2. binary.py says how they are drawn. A context-sensitive task.
 
     0 0 1 2 0 1 1 0 1    4 + 22 = 26    -> 0 1 0 1 1 2 0 0 0 0
-
-The examples in the docstring of their code have a zero too few.
 """
 
 import dataclasses

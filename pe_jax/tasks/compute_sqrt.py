@@ -3,8 +3,6 @@
 n bits of a number that is uniform in 1 .. 2 ** n - 1, the highest bit first; the answer is its
 square root, rounded down, in (n + 1) // 2 bits. A context-sensitive task. 100101 -> 110, for the
 root of 37 is 6.
-
-The docstring of their code has 101 for 110.
 """
 
 import dataclasses

@@ -16,9 +16,7 @@ and m = 10, train on lengths to 700 and test to 1400.
 
 The guess is the closing of the last opening, closed or not, which needs no stack. It is right where
 the closing stands behind its opening, and at chance elsewhere: with k = 2, m = 4 and n = 32 at 0.81
-of all closings, but at 0.50 of closings behind a closing. With behind_closing=True these alone are
-scored, which need a memory of what is still open: above, 2 at place 2. Strings that have none, such
-as `()[]`, are not drawn then.
+of all closings.
 
 Hewitt et al. measure p(right closing), renormalised over the closings, by the distance from a
 closing to its opening: the metric `by_distance` is its mean over the distances, in which the many
@@ -42,15 +40,6 @@ class Dyck(Task):
     """Types of brackets, k."""
     deepest: Count = 10
     """The largest depth, m."""
-    behind_closing: bool = False
-    """Whether a closing counts only where it stands behind another."""
-
-    def __post_init__(self):
-        if self.behind_closing and self.deepest < 2:
-            raise ValueError(
-                "Dyck has no closing behind another at a depth of 1: use deepest=2 or more, or "
-                "behind_closing=False"
-            )
 
     def vocab(self):
         return 2 * self.types
@@ -62,53 +51,46 @@ class Dyck(Task):
         return self.types
 
     def has(self, n):
-        return n % 2 == 0 and n >= (4 if self.behind_closing else 2)
+        return n % 2 == 0 and n >= 2
 
     def sample(self, key, n, longest):
         for_steps, for_types = jax.random.split(key)
         place = jnp.arange(longest)
-        weights, flat_weights = self._weights(longest)
+        weights = self._weights(longest)
 
         def step(state, drawn):
-            depth, stack, flat = state  # flat: it has not been deeper than 1, and must be
+            depth, stack = state
             left, share, kind = drawn
             to_close, to_open = weights[left, :, depth]
-            to_close -= jnp.where(flat & (depth == 1), flat_weights[left], 0)
             opens = share * (to_close + to_open) < to_open
             token = jnp.where(opens, kind, self.types + stack[depth - 1])
             stack = jnp.where(opens & (jnp.arange(self.deepest) == depth), kind, stack)
-            depth = jnp.where(opens, depth + 1, jnp.maximum(depth - 1, 0))
-            return (depth, stack, flat & (depth < 2)), token
+            return (jnp.where(opens, depth + 1, jnp.maximum(depth - 1, 0)), stack), token
 
         drawn = (
             jnp.maximum(n - 1 - place, 0),
             jax.random.uniform(for_steps, (longest,)),
             jax.random.randint(for_types, (longest,), 0, self.types),
         )
-        start = jnp.int32(0), jnp.zeros(self.deepest, jnp.int32), jnp.bool_(self.behind_closing)
+        start = jnp.int32(0), jnp.zeros(self.deepest, jnp.int32)
         tokens = jax.lax.scan(step, start, drawn)[1]
         targets = jnp.where(place < n - 1, jnp.roll(tokens, -1), 0)
-        counts = (tokens >= self.types) | (not self.behind_closing)
-        return Sample(tokens, targets, (targets >= self.types) & counts)
+        return Sample(tokens, targets, targets >= self.types)
 
     def _weights(self, longest):
         """Weights of the ways to the end that begin with (a closing, an opening), for 0 .. longest
-        - 1 steps after that and each depth; and of the way from depth 0 that is never deeper than
-        1, for as many steps. Those of as many steps have one unknown factor.
+        - 1 steps after that and each depth. Those of as many steps have one unknown factor.
         """
         depth = jnp.arange(self.deepest + 1)
 
-        def back(state, _):
-            weight, flat = state
+        def back(weight, _):
             to_close = jnp.where(depth > 0, jnp.roll(weight, 1), 0)
             to_close = jnp.where(depth == self.deepest, 2, 1) * to_close
             to_open = jnp.where(depth < self.deepest, jnp.roll(weight, -1), 0)
             total = to_close + to_open
-            before = total / total.sum(), flat / total.sum()
-            return before, (jnp.stack([to_close, to_open]), flat)
+            return total / total.sum(), jnp.stack([to_close, to_open])
 
-        end = jnp.where(depth == 0, 1.0, 0.0), jnp.float32(1)
-        return jax.lax.scan(back, end, length=longest)[1]
+        return jax.lax.scan(back, jnp.where(depth == 0, 1.0, 0.0), length=longest)[1]
 
     def _opened(self, tokens) -> list[int | None]:
         # For each token, the place of the opening whose closing is predicted there.
@@ -118,9 +100,8 @@ class Dyck(Task):
                 stack.append(place)
             else:
                 stack.pop()
-            counts = token >= self.types or not self.behind_closing
             closes = place + 1 < len(tokens) and tokens[place + 1] >= self.types
-            opened.append(stack[-1] if counts and closes else None)
+            opened.append(stack[-1] if closes else None)
         return opened
 
     def oracle(self, tokens):

@@ -33,8 +33,7 @@ class Parity(Written):
     """Whether the answer has the parity of every prefix."""
 
     def __post_init__(self):
-        if self.scratchpad:
-            self._token_by_token()
+        super().__post_init__()
         if self.scratchpad and self.running:
             raise ValueError("Parity has a scratchpad or running parities, not both")
 

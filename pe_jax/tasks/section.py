@@ -12,6 +12,13 @@ from pe_jax.errors import nearest
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
+GONE: dict[str, dict[str, Any]] = {
+    "addition": {"hints": 0},
+    "dyck": {"behind_closing": False},
+    "reverse": {"variant": "mc"},
+}
+"""Fields of earlier releases, by task, with the one value that this release computes."""
+
 
 def make(section: Mapping[str, Any], causal: bool = True) -> Task:
     """The task of a section, {"name": "reverse_string", FIELD: VALUE, ...}, for a model that is
@@ -33,7 +40,13 @@ def make(section: Mapping[str, Any], causal: bool = True) -> Task:
 def whole(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section with every field of its task."""
     name = section.get("name", "text")
-    return {"name": name} | _defaults(name) | dict(section)
+    gone = GONE.get(name, {}).items()
+    return {"name": name} | _defaults(name) | dict(f for f in section.items() if f not in gone)
+
+
+def identity(section: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole section as earlier releases have it, whose runs are known by its hash."""
+    return whole(section) | GONE.get(section.get("name", "text"), {})
 
 
 def hints(name: str) -> dict[str, Any]:

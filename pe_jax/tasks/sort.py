@@ -30,10 +30,6 @@ class Sort(Written):
     scratchpad: bool = False
     alphabet: Count = 50
 
-    def __post_init__(self):
-        if self.scratchpad:
-            self._token_by_token()
-
     def _names(self):
         words = [word for word in STEP if word not in ("comp", "var", "=")]
         return (*map(str, range(self.alphabet)), "end", *words * self.scratchpad)

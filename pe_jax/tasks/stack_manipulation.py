@@ -7,8 +7,6 @@ from an empty stack does nothing. The answer is the final stack, its highest bit
 terminator 2; the zeros after it are not scored. A deterministic context-free task.
 
     0 1 1 0 4 2 2    push 1, pop, pop leave 0 1 1    -> 1 1 0 2 0 0 0 0
-
-The second example in the docstring of their code has a zero too many.
 """
 
 import dataclasses

@@ -27,10 +27,6 @@ class Summation(Written):
 
     scratchpad: bool = False
 
-    def __post_init__(self):
-        if self.scratchpad:
-            self._token_by_token()
-
     def _names(self):
         return (*"0123456789", "end", "+", *STEP * self.scratchpad)
 

@@ -51,6 +51,13 @@ class Written(Answer):
 
     metrics: ClassVar[tuple[str, ...]] = ("exact_match", "accuracy")
 
+    def __post_init__(self):
+        if getattr(self, "scratchpad", False) and not self.causal:
+            raise ValueError(
+                f"{type(self).__name__}'s scratchpad is written one token after another: use "
+                "lm.causal=True"
+            )
+
     def _names(self) -> tuple[str, ...]:
         """The name of each symbol, one of which is "end"."""
         raise NotImplementedError
@@ -84,11 +91,3 @@ class Written(Answer):
         ]
         rows = jnp.concatenate([*columns, last], axis=1)
         return jnp.where(step < count, rows, NOTHING).reshape(-1)
-
-    def _token_by_token(self) -> None:
-        """ValueError for a scratchpad that a model would write all at once."""
-        if not self.causal:
-            raise ValueError(
-                f"{type(self).__name__}'s scratchpad is written one token after another: use "
-                "lm.causal=True"
-            )

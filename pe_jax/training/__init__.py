@@ -1,3 +1,1 @@
-"""Training: the jitted step of all seeds, the loop around it, the mesh of devices, and processes
-that share them.
-"""
+"""Training: the jitted step of all seeds, the loop around it, and the mesh of devices."""

@@ -33,9 +33,6 @@ from pe_jax.training.step import State, init, make_steps, structure
 
 LOG = logging.getLogger("pe_jax")
 
-Starting = Callable[[State, Sequence[int]], State]
-"""start(state, seeds): the state to begin with, made from one with random parameters."""
-
 
 def train(
     lm: LmConfig,
@@ -45,7 +42,7 @@ def train(
     documents: Sequence[np.ndarray],
     folder: Path,
     session: Session,
-    start: Starting | None = None,
+    start: Callable[[State, Sequence[int]], State] | None = None,
     task: Task = TEXT,
     bos: int | None = None,
 ) -> tuple[State, float]:
@@ -53,7 +50,8 @@ def train(
     final state and the seconds of training in all, those before a resumption included.
 
     `documents` are the tokens [n] of the training text, for a task that reads text; `bos` stands
-    before every window of them, as for `data.Batches`.
+    before every window of them, as for `data.Batches`. `start(state, seeds)` gives the state to
+    begin with, made from one with random parameters.
     `folder` gets a checkpoint every `session.checkpoint_seconds` and one at the end; one from
     before a divergence is kept. Every call of the program begins at a multiple of steps_per_call,
     so a resumed training makes the same calls as an undisturbed one. Raises Interrupted when

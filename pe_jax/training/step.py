@@ -9,7 +9,6 @@ bit-equal to one that was not cut off. Axes: R replicas, C steps a call, B batch
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,14 +53,8 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
 
 @functools.cache  # the encodings of a sweep share one model
 def model_size(config: LmConfig) -> int:
-    """How many numbers one seed learns besides those of encodings. No more than two layers are
-    built: all are alike.
-    """
-    one, two = (
-        sum(leaf.size for leaf in jax.tree.leaves(structure(shallow, ())[1]))
-        for shallow in (dataclasses.replace(config, layers=count) for count in (1, 2))
-    )
-    return one + (config.layers - 1) * (two - one)
+    """How many numbers one seed learns besides those of encodings."""
+    return sum(leaf.size for leaf in jax.tree.leaves(structure(config, ())[1]))
 
 
 def init(

@@ -74,17 +74,6 @@ def test_the_last_tokens_of_a_document_are_left_out():
     assert sorted(set(ds[0].ravel().tolist())) == list(range(9))
 
 
-def test_fewer_windows_than_a_batch_serve():
-    assert set((Batches(numbers(3), 4, 30, 0)[0][:, 0] // 4).tolist()) == {0, 1, 2}
-    assert (Batches(numbers(1), 4, 8, 0)[5] == np.arange(5)).all()
-
-
-def test_batches_do_not_alias_the_corpus():
-    document = np.arange(9, dtype=np.int32)
-    Batches([document], 4, 2, 0)[0][:] = -1
-    np.testing.assert_array_equal(document, np.arange(9))
-
-
 @pytest.mark.parametrize("windows, seed", [(20, 5), (5000, 2**32 - 1)])
 def test_the_order_is_that_of_grains_shuffle(windows, seed):
     grain = pytest.importorskip("grain")
@@ -116,25 +105,4 @@ def test_too_short_a_text_says_what_it_needs():
 def test_importing_the_module_does_not_import_grain():
     names = "pe_jax.data.batches, pe_jax.data.load"
     code = f"import sys, {names}; assert not {{'grain', 'jax'}} & set(sys.modules)"
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])
-
-
-def test_text_is_read_and_folders_are_locked_without_fcntl_and_resource(tmp_path):
-    """Windows lacks them."""
-    (tmp_path / "a.txt").write_text("some words " * 40)
-    code = f"""
-import sys
-sys.modules["fcntl"] = sys.modules["resource"] = None
-from pathlib import Path
-from pe_jax.data import batches, tokenizer
-from pe_jax.storage import locks
-from pe_jax.data.load import load
-corpus = load("files:a.txt", {str(tmp_path)!r})
-documents = tokenizer.tokenize(corpus, "bytes").splits["train"]
-assert batches.Batches(documents, 8, 2, 0)[0].shape == (2, 9)
-folder = Path({str(tmp_path)!r}, "run")
-with locks.locked(folder):
-    assert locks.is_locked(folder)
-assert not locks.is_locked(folder)
-"""
     subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

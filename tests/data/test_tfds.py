@@ -203,13 +203,8 @@ def test_an_unknown_dataset_has_nearest_names(made):
 def test_the_data_dir_is_tfds_own_unless_one_is_given(made, monkeypatch):
     monkeypatch.setattr(tfds.core.constants, "DATA_DIR", str(made[0]))
     monkeypatch.setenv("HOME", str(made[0].parent))
-    monkeypatch.setenv("OURS", made[0].name)
-    roots = ("", f"~/{made[0].name}", "~/$OURS", "${HOME}/${OURS}")
-    hashes = {load("tfds:ours", root).describe().hash for root in roots}
-    assert hashes == {load(made[1]).describe().hash}
-    monkeypatch.delenv("OURS")
-    with pytest.raises(ValueError, match="variable OURS of data.data_dir is not set"):
-        load("tfds:ours", "~/$OURS")
+    for root in ("", f"~/{made[0].name}"):
+        assert load("tfds:ours", root).hash == load(made[1]).hash
 
 
 def test_a_run_loads_a_prepared_dataset(made):

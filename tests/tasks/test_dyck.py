@@ -17,7 +17,6 @@ from pe_jax.tasks.dyck import Dyck
 
 def test_worked_example():
     assert Dyck(types=2).oracle([0, 1, 3, 2]) == [None, 3, 2, None]
-    assert Dyck(types=2, behind_closing=True).oracle([0, 1, 3, 2]) == [None, None, 2, None]
 
 
 @pytest.mark.parametrize(("types", "deepest"), [(1, 1), (2, 4), (8, 10)])
@@ -51,19 +50,6 @@ def test_ways_have_the_probabilities_of_the_source():
         assert found[steps] / 4000 == pytest.approx(weight / sum(weights.values()), abs=0.03)
 
 
-def test_strings_without_a_closing_behind_another_are_not_drawn_where_these_are_scored():
-    """The others are drawn as before: of six tokens with m = 2 three ways are left."""
-    for n in (4, 6, 8):
-        drawn = samples(Dyck(types=2, behind_closing=True), n, 300, longest=8)
-        assert all(any(scored) for *_, scored in drawn)
-    task = Dyck(types=1, deepest=2, behind_closing=True)
-    found = collections.Counter(tuple(map(int, drawn[0])) for drawn in samples(task, 6, 4000))
-    weights = {(0, 0, 1, 1, 0, 1): 2, (0, 1, 0, 0, 1, 1): 2, (0, 0, 1, 0, 1, 1): 4}
-    assert {way: found[way] / 4000 for way in found} == {
-        way: pytest.approx(weight / 8, abs=0.03) for way, weight in weights.items()
-    }
-
-
 def test_the_guess_is_better_than_chance_and_far_from_right():
     task = Dyck(types=2, deepest=4)
     right = []
@@ -71,17 +57,6 @@ def test_the_guess_is_better_than_chance_and_far_from_right():
         guess = task.guess(tokens)
         right += [guess[at] == targets[at] for at in range(32) if scored[at]]
     assert 0.6 < np.mean(right) < 0.9
-
-
-def test_behind_a_closing_the_guess_is_at_chance():
-    task = Dyck(types=2, deepest=4, behind_closing=True)
-    right = []
-    for tokens, targets, scored in samples(task, 32, 1000):
-        answers = task.oracle([*map(int, tokens)])
-        assert [int(t) if s else None for t, s in zip(targets, scored, strict=True)] == answers
-        guess = task.guess(tokens)
-        right += [guess[at] == targets[at] for at in range(32) if scored[at]]
-    assert np.mean(right) == pytest.approx(0.5, abs=0.03)
 
 
 def test_distances_are_those_of_openings_to_their_closings():
@@ -123,9 +98,3 @@ def test_the_3_gram_knows_short_distances_and_nothing_of_long_ones():
     assert found["3-gram", "accuracy"] == pytest.approx(100 * np.mean(right))
     assert ("guess", "by_distance") not in found
     assert np.mean(by_distance[1]) > 0.95 and np.mean(by_distance[13]) < 0.6
-
-
-def test_without_depth_no_closing_stands_behind_another():
-    with pytest.raises(ValueError, match="no closing behind another at a depth of 1"):
-        Dyck(deepest=1, behind_closing=True)
-    assert not Dyck(behind_closing=True).has(2) and Dyck(behind_closing=True).has(4)

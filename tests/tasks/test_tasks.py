@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pe_jax.task import Task
-from pe_jax.tasks import TASKS
+from pe_jax.tasks import TASKS, section
 from pe_jax.tasks.copy import Copy
 from pe_jax.tasks.written import Written
 from pe_jax.testing import check_task
@@ -148,3 +148,11 @@ def test_a_misspelt_method_is_an_error():
 def test_a_task_for_decoders_alone_says_so():
     with pytest.raises(ValueError, match=r"Text has each token .* use lm.causal=True"):
         TASKS["text"](causal=False)
+
+
+def test_fields_of_earlier_releases_keep_the_identity_of_a_task():
+    old = {"name": "dyck", "types": 2, "deepest": 10, "behind_closing": False}
+    assert section.identity(section.whole(old)) == old
+    assert section.make(section.whole(old)) == TASKS["dyck"](types=2)
+    with pytest.raises(ValueError, match="dyck has no field 'behind_closing'"):
+        section.make(section.whole(old | {"behind_closing": True}))

@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from commands import Lab, result, rewrite, run_of, the_run
+from commands import Lab, rewrite, run_of
 from test_train import CONFIG, LM
 
 from pe_jax.runs.execute import evaluate_again, execute
@@ -82,13 +82,6 @@ def test_an_array_is_split_along_its_largest_axis_that_fits():
         "none": ("seed",),
         "vector": ("seed",),
     }
-
-
-def test_a_mesh_can_be_made_of_given_devices():
-    given = jax.devices()[5:]
-    assert list(mesh.make("data:2", given).devices.flat) == given[:2]
-    with pytest.raises(ValueError, match="needs 4 devices, there are 3"):
-        mesh.make("fsdp:4", given)
 
 
 @pytest.fixture(scope="module")
@@ -199,10 +192,3 @@ def test_more_devices_than_there_are_is_refused_before_anything_is_written(lab, 
     done = lab.run(tmp_path / "runs", **flags).wait()
     assert done.code == 2 and "needs 16 devices, there are 8" in done.err, done.err
     assert "Traceback" not in done.err and not (tmp_path / "runs").exists()
-
-
-@pytest.mark.slow
-def test_the_record_says_how_many_devices_there_were(lab, tmp_path):
-    done = lab.run(tmp_path / "runs", **{"run.mesh": "data:2", "train.batch": 8}).wait()
-    assert done.code == 0, done.err
-    assert result(the_run(tmp_path / "runs"))["config"]["run"]["mesh"] == "data:2"
