@@ -9,13 +9,12 @@ import functools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding
@@ -57,21 +56,41 @@ def train(
     so a resumed training makes the same calls as an undisturbed one. Raises Interrupted when
     `session.stop` says so. Training ends after the call in which the last seed diverges.
     """
-    checkpoints = Checkpoints(folder)
-    fresh = functools.partial(init, lm, encodings, config, seeds, session.mesh)
-    like = placed_shapes(session.mesh, jax.eval_shape(fresh))
-    call = _Calls(lm, encodings, config, seeds, documents, bos, like, session.mesh, task)
-    begins = max(checkpoints.steps, default=0)
-    if begins < config.steps:  # before anything is allocated
-        check_compiled(call.program(call.count(begins)), session.mesh)
+    checkpoints, mesh = Checkpoints(folder), session.mesh
+    fresh = functools.partial(init, lm, encodings, config, seeds, mesh)
+    like = placed_shapes(mesh, jax.eval_shape(fresh))
+    steps = make_steps(structure(lm, encodings)[0], config, seeds, mesh, task)
+    shape, replicas = (config.length, config.batch), []
+    if lm.memory and task.reads_text:
+        replicas = [data.Segments(documents, *shape, seed, lm.memory, bos) for seed in seeds]
+    elif task.reads_text:
+        replicas = [data.Batches(documents, *shape, seed, bos) for seed in seeds]
+
+    def read(step: int, count: int) -> Any:
+        if not task.reads_text:
+            return samples.rows(count, len(seeds), config.batch)
+        return data.stack(replicas, step, count)
+
+    @functools.cache
+    def program(count: int) -> Any:
+        place = batch_sharding(mesh) if mesh else None
+        shapes = jax.tree.map(
+            lambda a: jax.ShapeDtypeStruct((count, *a.shape[1:]), a.dtype, sharding=place),
+            read(0, 1),
+        )
+        return steps.lower(like, shapes).compile()
+
+    first = max(checkpoints.steps, default=0)
+    if first < config.steps:  # before anything is allocated
+        check_compiled(program(_count(config, first)), mesh)
     if restored := checkpoints.restore(like):
         step, state, note = restored
         LOG.info("seeds %s: going on from step %s of %s", seeds, step, config.steps)
-        state, earlier = place_state(session.mesh, state), note["seconds"]
+        state, earlier = place_state(mesh, state), note["seconds"]
     else:
         step, state, earlier = 0, fresh(), 0.0
         if start:
-            state = place_state(session.mesh, start(jax.device_get(state), seeds))
+            state = place_state(mesh, start(jax.device_get(state), seeds))
     diverged = _diverged(seeds, jax.device_get(state["diverged"]), {})
     # What was measured after this step goes: it is measured again.
     if not session.history.rewind(seeds, step) and step > 0:
@@ -86,9 +105,17 @@ def train(
         checkpoints.save(step, arrays, note, diverged.values())
         return arrays
 
+    reader = ThreadPoolExecutor(1)
+    ahead = reader.submit(read, step, _count(config, step))
     while step < config.steps and len(diverged) < len(seeds):
-        count = call.count(step)
-        state, out, seconds = call(state, step)
+        count = _count(config, step)
+        call, batches = program(count), place_batches(mesh, ahead.result())
+        if step + count < config.steps:  # read while the device computes
+            ahead = reader.submit(read, step + count, _count(config, step + count))
+        called = time.monotonic()
+        state, out = call(state, batches)
+        out = jax.device_get(out)
+        seconds = (time.monotonic() - called) / (count * len(seeds))  # of a step of one seed
         step += count
         diverged = _diverged(seeds, out["diverged"][-1], diverged)
         line = {
@@ -111,65 +138,9 @@ def train(
     return save(), earlier + time.monotonic() - begun
 
 
-# The jitted calls of a training, each of some steps, on a state of the shapes `like`.
-class _Calls:
-    def __init__(
-        self,
-        lm: LmConfig,
-        encodings: Sequence[Encoding],
-        config: TrainConfig,
-        seeds: Sequence[int],
-        documents: Sequence[np.ndarray],
-        bos: int | None,
-        like: State,
-        mesh: Mesh | None,
-        task: Task,
-    ):
-        self.steps = make_steps(structure(lm, encodings)[0], config, seeds, mesh, task)
-        self.config, self.seeds, self.like, self.mesh = config, len(seeds), like, mesh
-        self.programs: dict[int, Any] = {}  # by their numbers of steps
-        self.reader = ThreadPoolExecutor(1)
-        self.ahead: dict[int, Future] = {}  # what is read for the call after so many steps
-        shape = config.length, config.batch
-        self.replicas: Sequence[data.Batches] | Sequence[data.Segments] = ()
-        if lm.memory and task.reads_text:
-            self.replicas = [data.Segments(documents, *shape, s, lm.memory, bos) for s in seeds]
-        elif task.reads_text:
-            self.replicas = [data.Batches(documents, *shape, seed, bos) for seed in seeds]
-
-    # The batches of `count` steps of each seed, as make_steps takes them.
-    def read(self, step: int, count: int) -> Any:
-        if not self.replicas:
-            return samples.rows(count, self.seeds, self.config.batch)
-        return data.stack(self.replicas, step, count)
-
-    def program(self, count: int) -> Any:
-        if count not in self.programs:
-            place = batch_sharding(self.mesh) if self.mesh else None
-            shapes = jax.tree.map(
-                lambda a: jax.ShapeDtypeStruct((count, *a.shape[1:]), a.dtype, sharding=place),
-                self.read(0, 1),
-            )
-            self.programs[count] = self.steps.lower(self.like, shapes).compile()
-        return self.programs[count]
-
-    # How many steps the call makes that begins after `step` of them.
-    def count(self, step: int) -> int:
-        return min(self.config.steps_per_call, self.config.steps - step)
-
-    # The call after `step` steps: the state, the losses and norms, and the seconds of a step of one
-    # seed without reading and compilation. Batches of the next call are read meanwhile.
-    def __call__(self, state: State, step: int) -> tuple[State, dict[str, np.ndarray], float]:
-        count = self.count(step)
-        program = self.program(count)
-        for first in (step, step + count):
-            if first < self.config.steps and first not in self.ahead:
-                self.ahead[first] = self.reader.submit(self.read, first, self.count(first))
-        batches = place_batches(self.mesh, self.ahead.pop(step).result())
-        called = time.monotonic()
-        state, out = program(state, batches)
-        out = jax.device_get(out)
-        return state, out, (time.monotonic() - called) / (count * self.seeds)
+# How many steps the call makes that begins after `step` of them.
+def _count(config: TrainConfig, step: int) -> int:
+    return min(config.steps_per_call, config.steps - step)
 
 
 # The rate at a step in one program: operation by operation it would be a dozen.

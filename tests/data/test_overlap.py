@@ -9,7 +9,7 @@ import pytest
 
 from pe_jax.data.corpus import STRIDE, WINDOW, Passages
 from pe_jax.data.load import load
-from pe_jax.record import TOLD, CorpusRecord, Overlap
+from pe_jax.record import CorpusRecord, Overlap
 from pe_jax.runs.run import Run
 
 
@@ -111,28 +111,6 @@ def test_a_file_of_two_splits_is_told_by_name(tmp_path, place):
         "50 % of the test text also stands in the training text (copies: 1, such as "
         "test/again.txt has that of train/own.txt)",
     )
-
-
-def test_copies_among_files_that_are_split_by_their_names_are_told(tmp_path):
-    for i in range(10):
-        (tmp_path / f"{i}.txt").write_text(prose(i % 5))
-    corpus = load(f"files:{tmp_path}")
-    told = corpus.describe(corpus).overlap
-    for split in ("test", "valid"):
-        assert told[split].copies == 1 and told[split].share == 1
-        same = {told[split].document, told[split].beside}
-        assert len({int(name[0]) % 5 for name in same}) == 1 and len(same) == 2
-
-
-def test_what_all_files_begin_with_is_recorded_and_not_told(tmp_path):
-    """A licence of 2 % of each file."""
-    licence = prose(99, 120)
-    for i in range(12):
-        (tmp_path / f"{i}.txt").write_text(licence + prose(i, 5880))
-    corpus = load(f"files:{tmp_path}")
-    about = corpus.describe(corpus)
-    assert all(0.015 < overlap.share <= 0.02 < TOLD for overlap in about.overlap.values())
-    assert about.doubts() == ()
 
 
 def test_a_split_is_told_from_the_documented_share_on():

@@ -98,7 +98,7 @@ def test_a_folder_that_is_a_link_is_read_once(tmp_path):
     assert load(f"files:{books}").names["train"] == ("a.txt", "z/b.txt", "z/deep/c.txt")
 
 
-@pytest.mark.parametrize("count, held", [(10, 1), (20, 1), (21, 2), (100, 5)])
+@pytest.mark.parametrize("count, held", [(10, 1), (21, 2), (100, 5)])
 def test_ten_files_are_split_by_file(tmp_path, count, held):
     files = numbered(count)
     corpus = load(f"files:{write(tmp_path, files)}")
@@ -160,9 +160,6 @@ def test_a_path_a_glob_and_a_list_of_globs_name_the_same_files(tmp_path, monkeyp
     assert whole == load("files:~/books/*.txt", "elsewhere").describe().hash
     monkeypatch.setenv("BOOKS", f"{tmp_path}/books")
     assert whole == digest("files:$BOOKS/*.txt")
-    assert whole == digest("files:${BOOKS}/0[01].txt, $BOOKS/*.txt")
-    for root in ("$BOOKS", "~/books", "${HOME}/books"):
-        assert whole == load("files:*.txt", root).describe().hash
     monkeypatch.chdir(tmp_path)
     assert whole == digest("files:books/*.txt")
 
