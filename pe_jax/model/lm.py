@@ -43,8 +43,8 @@ class LM(nnx.Module):
     """
 
     def __init__(self, config: LmConfig, encodings: Sequence[Encoding], *, rngs: nnx.Rngs):
-        """`rngs` has the streams `params` and `encodings`, so that the initial weights of embedding,
-        layers and head do not depend on the encodings.
+        """`rngs` has the streams `params` and `encodings`: initial weights of embedding, layers and
+        head do not depend on the encodings.
         """
         self.config, self.encodings = config, tuple(encodings)
         self.embedding = nnx.Param(
@@ -480,7 +480,7 @@ def _owned_names(encoding: Encoding, drawn: Params) -> set[str]:
 
 
 def sizes(encoding: Encoding) -> dict[str, int]:
-    """The size in a whole model of each entry of `init`, by tracing. ValueError as in init_params."""
+    """The size in a model of each entry of `init`, by tracing. ValueError as in init_params."""
     drawn = jax.eval_shape(encoding.init, jax.random.key(0))
     owned = _owned_names(encoding, drawn)
     layers = len(layers_of(encoding)) if owned else 1

@@ -1,6 +1,5 @@
-"""The config.json of HuggingFace's libraries: `described` reads that of a Llama, Mistral, Qwen2,
-Qwen3, Gemma 3 or GPT-NeoX (Pythia) as a model of this package, `rope_parameters` writes a scaling
-of RoPE.
+"""The config.json of HuggingFace's libraries: `described` reads a Llama, Mistral, Qwen2, Qwen3,
+Gemma 3 or GPT-NeoX (Pythia), `rope_parameters` writes a scaling of RoPE.
 """
 
 from __future__ import annotations
@@ -31,41 +30,40 @@ NO_MATTER = frozenset(
     "name_or_path pad_token_id pretraining_tp tokenizer_class torch_dtype transformers.js_config "
     "transformers_version unk_token_id unsloth_fixed unsloth_version use_cache".split()
 )
-"""Fields that decide nothing of the logits of a given text."""
+"""Fields without effect on the logits of a text."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Described:
-    """A model as this package builds it."""
+    """A model in the terms of this package."""
 
     family: str
-    """model_type: it decides the names of the tensors."""
+    """model_type, which decides the names of tensors."""
     lm: LmConfig
     spec: Spec
-    """Its encodings."""
     length: int
-    """Tokens for which it was trained: its max_position_embeddings."""
+    """Training length in tokens: max_position_embeddings."""
 
     @property
     def encodings(self) -> tuple[Encoding, ...]:
-        """Its encodings, made for its shape and length."""
+        """For its shape and length."""
         return self.spec.encodings(self.lm.dims(self.length))
 
 
 def described(config: Any) -> Described:
-    """The model of a config.json. ValueError for an unknown family, a field that is missing or not
-    understood, and a value that this package has no counterpart for.
+    """The model of a config.json. ValueError for an unknown family, a missing or unknown field, and
+    a value without a counterpart in this package.
     """
     fields = _Fields(config)
     family = fields.read("model_type", hint=Literal[*FAMILIES])
     shape = {ours: fields.read(theirs) for ours, theirs in SHAPE.items()}
     length = fields.read("max_position_embeddings")
-    more, members = FAMILIES[family](family, fields, shape, length)  # fields of lm, encodings
+    more, members = FAMILIES[family](family, fields, shape, length)  # fields of LmConfig, encodings
     fields.finish()
     try:
         spec = Spec.of((name, ENCODINGS[name], values) for name, values in members)
         out = Described(family, LmConfig(**shape, **more), spec, length)
-        _ = out.encodings  # which hold numbers against one another
+        _ = out.encodings  # which check numbers against each other
     except ValueError as error:
         names = {f"lm.{ours}": theirs for ours, theirs in SHAPE.items()}
         names |= {"lm.kv_heads": "num_key_value_heads"} | {v: k for k, v in NUMBERS.items()}
@@ -76,7 +74,7 @@ def described(config: Any) -> Described:
 
 
 class _Fields:
-    """The fields of a config.json, of which none may be left over."""
+    """The fields of a config.json; each must be read."""
 
     def __init__(self, config: Any, within: str = ""):
         if not isinstance(config, Mapping):
@@ -85,8 +83,8 @@ class _Fields:
         self.left, self.within = dict(config), within
 
     def read(self, name: str, *default: Any, hint: Any = Count) -> Any:
-        """The value of a field, which must be as the annotation `hint` says; the first default
-        where it is missing, the last where it is null. An integer may be written as 16.0.
+        """The value of a field, checked by the annotation `hint`; the first default if it is
+        missing, the last if it is null. An integer may be written as 16.0.
         """
         value = self.left.pop(name, default[0] if default else None)
         if value is None and not default:
@@ -100,11 +98,11 @@ class _Fields:
         return value
 
     def inside(self, name: str) -> _Fields:
-        """The fields of an object; none where it is missing or null."""
+        """The fields of an object; none if it is missing or null."""
         return _Fields(self.read(name, {}, hint=Any), f"{self.within}{name}.")
 
     def must(self, name: str, *allowed: Any) -> None:
-        """ValueError unless a field is missing or has one of the allowed values."""
+        """ValueError unless a field is missing or has an allowed value."""
         value = self.left.pop(name, allowed[0])
         if value not in allowed:
             wanted = " or ".join(map(repr, allowed))
@@ -113,7 +111,7 @@ class _Fields:
             )
 
     def finish(self) -> None:
-        """ValueError if a field was not looked at, but for one that is null."""
+        """ValueError for a field that was not read and is not null."""
         there = {name for name, value in self.left.items() if value is not None}
         if left := sorted(there - NO_MATTER):
             values = ", ".join(f"{self.within}{name}={self.left[name]!r}" for name in left)
@@ -151,7 +149,6 @@ def _llama(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict
 
 
 def _biases(family: str, fields: _Fields) -> str:
-    """Which matrices add a bias: lm.biases."""
     if family == "qwen2":
         return "qkv"
     attention, mlp = (fields.read(f"{n}_bias", False, hint=bool) for n in ("attention", "mlp"))
@@ -163,8 +160,8 @@ def _biases(family: str, fields: _Fields) -> str:
     return "all" if attention else ""
 
 
+# The layers with a window, by layer_types or the usual ones.
 def _near(family: str, fields: _Fields, usual: list[str], window: int | None) -> list[int]:
-    """The layers with a window, by layer_types or the usual ones."""
     kinds = fields.read("layer_types", usual, hint=tuple[Literal[*KINDS], ...])
     near = [i for i, kind in enumerate(kinds) if kind == KINDS[1]]
     mixed = 0 < len(near) < len(kinds) and family != "gemma3_text"
@@ -177,8 +174,8 @@ def _near(family: str, fields: _Fields, usual: list[str], window: int | None) ->
     return near
 
 
+# Most layers have a window and another base, every sixth has neither.
 def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict, list]:
-    """Gemma 3: most layers have a window and a base of their own, every sixth has neither."""
     layers, head = shape["layers"], fields.read("head_dim", 256)
     more = {
         "head": head,
@@ -216,20 +213,20 @@ def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dic
         for name, value in scaling.items():
             of_far.must(name, value, "default")
         of_far = _Fields(own | scaling, "rope_scaling.")
-    found = [
+    members = [
         (far, _rotary(family, fields, of_far, head, length, ("rope_theta", 1e6))),
         (near, _rotary(family, fields, of_near, head, length, ("rope_local_base_freq", 1e4))),
         (near, ("window", {"window": window})),
     ]
     return more, [
         (name, values | ({"layers": _ranges(here)} if near and far else {}))
-        for here, (name, values) in found
+        for here, (name, values) in members
         if here
     ]
 
 
+# Ascending numbers as slices and single ones: "0:5,6:11" or "5,11".
 def _ranges(numbers: list[int]) -> str:
-    """Ascending numbers as slices and single ones: "0:5,6:11" or "5,11"."""
     by_offset = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     runs = [[number for _, number in run] for _, run in by_offset]
     return ",".join(f"{r[0]}:{r[-1] + 1}" if len(r) > 1 else str(r[0]) for r in runs)
@@ -252,8 +249,8 @@ def _gpt_neox(family: str, fields: _Fields, shape: dict, length: int) -> tuple[d
     return more, [_rotary(family, fields, _scaling(fields), head, length, base)]
 
 
+# The numbers of a rotation: rope_parameters, or before transformers 5 rope_scaling.
 def _scaling(fields: _Fields) -> _Fields:
-    """The numbers of a rotation: rope_parameters, or before transformers 5 rope_scaling."""
     older, newer = fields.inside("rope_scaling"), fields.inside("rope_parameters")
     if older.left and newer.left and older.left != newer.left:
         raise ValueError(
@@ -263,10 +260,9 @@ def _scaling(fields: _Fields) -> _Fields:
     return older if older.left else newer
 
 
+# The value of a field with several names. ValueError if two differ, since programs read one or the
+# other.
 def _agreed(usual: Any, hint: Any, *places: tuple[_Fields, str]) -> Any:
-    """The value of what has several names, the first that is there. ValueError if another differs,
-    since programs read one or the other.
-    """
     said = {f"{own.within}{name}": own.read(name, None, hint=hint) for own, name in places}
     given = {name: value for name, value in said.items() if value is not None}
     value = next(iter(given.values()), usual)
@@ -276,20 +272,18 @@ def _agreed(usual: Any, hint: Any, *places: tuple[_Fields, str]) -> Any:
     return value
 
 
+# (the rotation, its fields). `base`: the name of the base outside of the scaling, and its default.
 def _rotary(
     family: str, fields: _Fields, scaling: _Fields, head: int, length: int, base=("rope_theta", 1e4)
 ) -> tuple[str, dict[str, Any]]:
-    """The rotation and its fields. `base`: what the base is called outside of the scaling, and what
-    it is where it is missing.
-    """
     neox = family == "gpt_neox"
     theta = _agreed(base[1], Positive, (scaling, "rope_theta"), (fields, base[0]))
-    fields.must("rope_theta" if neox else "rotary_emb_base", theta, None)  # which others read
+    fields.must("rope_theta" if neox else "rotary_emb_base", theta, None)  # read by others
     share, usual = ("rotary_pct", 0.25) if neox else ("partial_rotary_factor", 1.0)
     part = _agreed(usual, Fraction, (scaling, "partial_rotary_factor"), (fields, share))
     fields.must("partial_rotary_factor", part, None)
     kind = _agreed("default", Literal[*SCALINGS], (scaling, "rope_type"), (scaling, "type"))
-    # only a GPT-NeoX turns a part by default, whatever the field says
+    # without a scaling only a GPT-NeoX turns a part of a head, whatever the field says
     turned = int(head * part) if neox or kind != "default" else head
     if turned % 2 or not turned or (turned < head and kind != "default"):
         raise ValueError(
@@ -322,10 +316,10 @@ SHAPE = {
     "heads": "num_attention_heads",
     "mlp": "intermediate_size",
 }
-"""{field of LmConfig: its name in a config.json}, where all families have it."""
+"""{field of LmConfig: its name in a config.json} of all families."""
 
 KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
-"""num_key_value_heads where that is missing; of a Llama it is num_attention_heads."""
+"""Defaults of num_key_value_heads; of a Llama num_attention_heads."""
 
 KINDS = "full_attention", "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
@@ -356,7 +350,7 @@ SCALINGS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "llama3": ("llama3", ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"), ()),
     "yarn": ("yarn", ("factor",), (ORIGINAL, "beta_fast", "beta_slow", "attention_factor")),
 }
-"""For each rope_type that can be read its encoding, and the numbers that must and may be set."""
+"""For each rope_type its encoding, and the numbers that must and may be set."""
 
 FAMILIES = {
     "llama": _llama,
@@ -367,14 +361,13 @@ FAMILIES = {
     "gpt_neox": _gpt_neox,
 }
 
-# A scaling of RoPE as config.json writes it: rope_scaling, in transformers 5 rope_parameters
+# Writing
 
 
 def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ()) -> dict[str, Any]:
-    """What a config.json says of the first of these encodings, made for the length that is to be
-    served: its rope_type, rope_theta and the numbers of the scaling. `own` are those of the model
-    whose config.json it is, which says the others already, as the windows of Mistral and Gemma.
-    ValueError for encodings that no rope_type stands for.
+    """rope_type, rope_theta and the numbers of the first of these encodings, made for a length.
+    `own` are the model's encodings; its config.json has the others already, as the windows of
+    Mistral and Gemma. ValueError for encodings without a rope_type.
     """
     e, *others = encodings
     if not isinstance(e, Rotary) or others != [*own[1:]]:
@@ -390,8 +383,8 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
     return {"rope_theta": float(e.base), **_written(e)}
 
 
+# The rope_type and its numbers; rope_theta where it is not the base.
 def _written(e: Rotary) -> dict[str, Any]:
-    """The rope_type and its numbers; a rope_theta where it is not the base."""
     if isinstance(e, NTK):
         head = e.dims.head
         return {"rope_type": "default", "rope_theta": e.base * e._factor ** (head / (head - 2))}
@@ -412,7 +405,7 @@ def _written(e: Rotary) -> dict[str, Any]:
 
 
 def max_position_embeddings(e: Encoding, length: int) -> int:
-    """What a config.json with this rotation, made for `length` tokens, says of its length. That is
-    the length; dynamic NTK counts from it and grows beyond, so it is the length where that begins.
+    """max_position_embeddings of a rotation made for `length` tokens: the length, or the one from
+    which dynamic NTK grows.
     """
     return e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length

@@ -1,5 +1,5 @@
-"""Writes a model as a folder that HuggingFace's transformers reads: config.json with its scaling of
-RoPE, weights and tokenizer. It gives the same logits there, up to rounding.
+"""Writes a folder for HuggingFace's transformers: config.json with a scaling of RoPE, weights and
+tokenizer. Logits there are the same up to rounding.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def with_scaling(
     length: int,
     before: Sequence[Encoding] = (),
 ) -> dict[str, Any]:
-    """A config.json with these encodings, made for `length` tokens; `before` are those that it has.
-    ValueError for encodings that config.json cannot say.
+    """A config.json with these encodings, made for `length` tokens, instead of `before`. ValueError
+    for encodings that config.json cannot express.
     """
     there = max_position_embeddings(encodings[0], length)
     stays = tuple(encodings) == tuple(e.at(length) for e in before)
-    if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # which may count from the length
+    if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # these may count from the length
         return {**config, "max_position_embeddings": there}
     own = rope_parameters(encodings, before)
     if config.get("model_type") == "gemma3_text" and len(before) == 2:
@@ -73,8 +73,8 @@ def with_scaling(
 def copied(
     source: Path, weights: Sequence[Path], config: Mapping[str, Any], length: int, out: Path
 ) -> list[Path]:
-    """Copies a pretrained model's folder to `out`, with another config.json and a tokenizer that
-    allows texts of `length` tokens, and gives the paths.
+    """Copies a pretrained model's folder to `out`, with another config.json and a tokenizer for
+    `length` tokens; returns the paths.
     """
     index = source / "model.safetensors.index.json"
     files = [*weights, source / "tokenizer.json", *([index] if index.is_file() else [])]
@@ -101,11 +101,11 @@ def written(
     tokenizer: str | None,
     out: Path,
 ) -> list[Path]:
-    """Writes a model of this package as a Llama, and gives the paths.
+    """Writes a model of this package as a Llama; returns the paths.
 
     Args:
         params: of one seed by path, as in "blocks.0.query.kernel".
-        tokenizer: the text of its tokenizer.json; None: no such file.
+        tokenizer: the text of tokenizer.json; None: no such file.
 
     ValueError, before anything is written, for a shape that no Llama has.
     """
@@ -122,8 +122,8 @@ def written(
 
 
 def llama(lm: LmConfig) -> dict[str, Any]:
-    """The config.json of a Llama of this shape, but for its rotation. ValueError where no Llama has
-    it, with the fields that it would need.
+    """The config.json of a Llama of this shape, without its rotation. ValueError, with the needed
+    fields, if no Llama has it.
     """
     wanted = {
         "activation": "silu",
@@ -163,10 +163,9 @@ def llama(lm: LmConfig) -> dict[str, Any]:
     }
 
 
+# The parameters by the names of a Llama: the inverse of load.py. Tied embeddings become an output
+# matrix, since its scale differs.
 def _tensors(lm: LmConfig, params: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The parameters under the names of a Llama: the inverse of load.py. Tied embeddings become an
-    output matrix of their own, since their scale is another.
-    """
     own = {path: np.asarray(jnp.asarray(array, jnp.float32)) for path, array in params.items()}
     tied = own["embedding"] * (lm.model**-0.5 / lm.embed_std)
     out = {

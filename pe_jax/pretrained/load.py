@@ -24,14 +24,14 @@ class Pretrained(TextModel):
 
     source: str
     weights: str
-    """The dtype of its parameters."""
+    """The dtype of its matrices."""
     lm: LmConfig
     spec: str
-    """Its encodings, as specs are written: "rope(base=100000.0)"."""
+    """As in "rope(base=100000.0)"."""
     length: int
-    """Tokens for which it was trained."""
+    """Training length in tokens."""
     files: dict[str, str]
-    """SHA-256 of each file that it was read from, by name."""
+    """SHA-256 of each file, by name."""
 
     def __repr__(self) -> str:
         return (
@@ -41,12 +41,11 @@ class Pretrained(TextModel):
 
 
 def load(source: str, weights: str = "float32", activations: str = "float32") -> Pretrained:
-    """The model of "hf:DIR" or "gguf:PATH", its matrices stored in the dtype `weights` and
-    computed with in `activations`.
+    """The model of "hf:DIR" or "gguf:PATH", with matrices of the dtype `weights`, computing in
+    `activations`.
 
-    ValueError for a model that is not understood, whole or readable, for weights that are not
-    finite and for a tokenizer with more tokens than the model has, FileNotFoundError for a file
-    that is not there, with the names of similar ones.
+    ValueError for a model that is unknown, incomplete or damaged, weights that are not finite and a
+    tokenizer with more tokens than the model; FileNotFoundError, with similar names.
     """
     there = Source.of(source)
     about = there.about
@@ -59,7 +58,7 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
         )
     recipes = recipes_of(about.family, config)
     with there.tensors() as (names, read):
-        _check_names(there, recipes, names, read)  # before a model of too many layers is made
+        _check_names(there, recipes, names, read)  # before a model with too many layers is made
         graphdef, shapes = structure(config, about.encodings)
 
         def parameter(path: Any, like: jax.ShapeDtypeStruct) -> jax.Array:
@@ -67,7 +66,7 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
             arrays = [jnp.asarray(read(name)) for name in tensors]
             try:
                 array = make(*arrays)
-            except (TypeError, ValueError):  # shapes that do not fit one another
+            except (TypeError, ValueError):  # shapes do not fit each other
                 array = None
             if array is None or array.shape != like.shape:
                 raise ValueError(
@@ -100,7 +99,7 @@ def load(source: str, weights: str = "float32", activations: str = "float32") ->
 
 
 Recipe = tuple[Sequence[str], Callable[..., jax.Array]]
-"""(names of tensors, the function that makes a parameter of them)."""
+"""(names of tensors, the function from tensors to a parameter)."""
 
 TOP = {
     "llama": ("model.embed_tokens", "model.norm", "lm_head"),
@@ -133,15 +132,15 @@ NEOX = {
     "down": "mlp.dense_4h_to_h",
 }
 BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
-"""Ends of names of tensors that old versions of their libraries stored and never read."""
+"""Ends of names of tensors that old versions of libraries stored and never read."""
 
 
 def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
     """The recipe of each parameter, by its path, as in "blocks/0/query/kernel".
 
-    A matrix of theirs is [outputs, inputs], a kernel here [inputs, outputs]; that of `down` is
-    [inputs of the layer, F], as theirs. Rotary pairs are (i, i + K/2) in both. Gemma stores norms
-    without their 1, and scales the input alone by the root of D.
+    Their matrices are [outputs, inputs], kernels here [inputs, outputs], except `down`, which is
+    [D, F] in both. Rotary pairs are (i, i + K/2) in both. Gemma stores norms minus 1, and scales
+    the input, not the output, by the root of D.
     """
     neox, gemma = family == "gpt_neox", lm.norm == "sandwich"
     embedding, last_norm, head = TOP.get(family, TOP["llama"])
@@ -181,8 +180,8 @@ def _plus_one(scale: jax.Array) -> jax.Array:
     return 1 + scale.astype(jnp.float32)
 
 
+# Queries (part 0), keys (1) or values (2) of a tensor with rows [H, 3, K].
 def _of_joined(heads: int, parts: Sequence[int], array: jax.Array) -> jax.Array:
-    """Queries (part 0), keys (1) or values (2) of a tensor with rows [H, 3, K]."""
     rows = array.reshape(heads, 3, -1, *array.shape[1:])
     return jnp.concatenate([rows[:, i].reshape(-1, *array.shape[1:]) for i in parts]).T
 
@@ -190,7 +189,6 @@ def _of_joined(heads: int, parts: Sequence[int], array: jax.Array) -> jax.Array:
 def _check_names(
     there: Source, recipes: dict[str, Recipe], names: frozenset[str], read: Callable[[str], Any]
 ) -> None:
-    """ValueError for a tensor that is missing or not understood."""
     wanted = [name for tensors, _ in recipes.values() for name in tensors]
     for name in wanted:
         if name not in names:

@@ -24,21 +24,19 @@ FLOATS = ("F64", "F32", "F16", "BF16")
 
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """A pretrained model whose description has been read."""
+    """A pretrained model: its description and its files."""
 
     text: str
-    """hf:DIR or gguf:PATH, as it was given."""
+    """hf:DIR or gguf:PATH."""
     name: str
-    """That of its folder or file."""
+    """Of its folder or file."""
     about: Described
     files: tuple[Path, ...]
-    """Its weights; of a folder, config.json and tokenizer.json besides."""
+    """Weights; in a folder followed by config.json and tokenizer.json."""
 
     @classmethod
     def of(cls, text: str) -> Source:
-        """ValueError for a model that is not understood, FileNotFoundError for a file that is not
-        there, with the names of similar ones.
-        """
+        """ValueError for a model that is not understood, FileNotFoundError with similar names."""
         kind, _, rest = text.partition(":")
         if kind not in KINDS or not rest:
             raise ValueError(f"a pretrained model is hf:DIR or gguf:PATH, got {text!r}")
@@ -55,7 +53,7 @@ class Source:
 
     @contextlib.contextmanager
     def tensors(self) -> Iterator[tuple[frozenset[str], Callable[[str], Any]]]:
-        """(the names of its tensors, the function that reads one of them)."""
+        """(names of tensors, a function that reads one)."""
         if self.text.startswith("gguf:"):
             file = gguf_file.read(self.files[0])
             yield frozenset(file.tensors), file.read
@@ -67,7 +65,7 @@ class Source:
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:
-        """SHA-256 of each file, by name. A file that does not change is read once for all runs."""
+        """SHA-256 of each file, by name. An unchanged file is read once for all runs."""
         return {path.name: _digest(path.absolute(), hashes.stamp(path)) for path in self.files}
 
 
@@ -76,10 +74,9 @@ def _digest(path: Path, stamp: hashes.Stamp) -> str:
     return hashes.sha256_of_file(path)
 
 
+# As HuggingFace's libraries choose: model.safetensors, or the shards of an index; not other files,
+# such as consolidated.safetensors.
 def _weights(folder: Path) -> list[Path]:
-    """The files of a model's weights, as HuggingFace's libraries choose: model.safetensors, or the
-    shards that an index names; others of the folder, as consolidated.safetensors, are left.
-    """
     index = folder / "model.safetensors.index.json"
     if (folder / "model.safetensors").is_file() or not index.is_file():
         return [_in(folder, "model.safetensors")]
@@ -91,7 +88,7 @@ def _weights(folder: Path) -> list[Path]:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; ValueError if it is none."""
+    """The content of a JSON file; ValueError if it is not JSON."""
     try:
         return json.loads(path.read_text("utf-8"))
     except (ValueError, RecursionError) as error:
