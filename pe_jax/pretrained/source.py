@@ -18,8 +18,6 @@ from pe_jax.storage import gguf_file, hashes
 from pe_jax.storage.paths import existing, expanded
 
 KINDS = ("hf", "gguf")
-FLOATS = ("F64", "F32", "F16", "BF16")
-"""Dtypes of the numbers of a safetensors file."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,8 +45,6 @@ class Source:
             return cls(text, place.stem, described(gguf_file.read(place).config), (place,))
         config, tokenizer = (_in(place, name) for name in ("config.json", "tokenizer.json"))
         weights, about = _weights(place), described(read_json(config))
-        if others := sorted({*place.glob("model*.safetensors")} - {*weights}):
-            raise ValueError(f"{others[0]} is no part of {weights[0].name}: leave one model there")
         return cls(text, place.resolve().name, about, (*weights, config, tokenizer))
 
     @contextlib.contextmanager
@@ -61,7 +57,7 @@ class Source:
         with contextlib.ExitStack() as stack:
             files = [stack.enter_context(_safetensors(path)) for path in self.files[:-2]]
             of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
-            yield frozenset(of), lambda name: _tensor(of[name], name)
+            yield frozenset(of), lambda name: of[name].get_tensor(name)
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:
@@ -102,16 +98,6 @@ def _in(folder: Path, name: str) -> Path:
             "config.json, tokenizer.json, and model.safetensors or an index of its parts"
         )
     return folder / name
-
-
-def _tensor(file: Any, name: str) -> Any:
-    kind = file.get_slice(name).get_dtype()
-    if kind not in FLOATS:
-        raise ValueError(
-            f"the tensor {name} is stored as {kind}; weights are {', '.join(FLOATS)}: save the "
-            "model in one of these"
-        )
-    return file.get_tensor(name)
 
 
 def _safetensors(path: Path) -> Any:

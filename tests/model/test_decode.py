@@ -311,12 +311,9 @@ def test_temperature_0_is_greedy_and_equal_logits_break_to_the_first():
 @pytest.mark.parametrize(
     ("fields", "said"),
     (
-        ({"temperature": -1.0}, "temperature must be .* of at least 0"),
         ({"temperature": float("nan")}, "temperature must be .* of at least 0"),
-        ({"top_k": 0}, "top_k must be .* of at least 1"),
         ({"top_k": 10**20}, "top_k must be .* smaller than"),
         ({"top_p": 0.0}, "top_p must be .* above 0"),
-        ({"top_p": 1.5}, "top_p must be .* at most 1"),
     ),
 )
 def test_a_wrong_sampling_is_said(fields, said):
@@ -401,8 +398,6 @@ def test_text_is_encoded_decoded_and_read(runs):
 MISTAKES = {
     "several runs": (["--workdir={runs}"], ["holds 2 runs", "rope-", "learned-"]),
     "no such seed": (["--workdir={rope}", "--model_seed=7"], ["seed 7", "its seeds are 0, 1"]),
-    "unknown swap": (["--workdir={rope}", "--swap=windwo"], ["did you mean 'window'"]),
-    "large tokens": (["--workdir={rope}", f"--tokens={10**20}"], ["tokens must be", "2**31"]),
     "too long": (["--workdir={learned}"], ["Learned serves 16 positions", "at most 15"]),
 }
 

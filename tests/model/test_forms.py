@@ -130,20 +130,6 @@ def layer_output(lm, x):
     return lm.blocks[0](x, lm._bound(0, lm.encodings), seen, LENGTH, LayerPast())[0]
 
 
-@pytest.mark.parametrize(
-    ("form", "said"),
-    [
-        ({"kv_heads": 3}, "lm.kv_heads must divide lm.heads, got 3 for 4 heads"),
-        ({"heads": 3}, "or set lm.head"),
-        ({"biases": "some"}, "lm.biases"),
-        ({"activation": "gelu_tanh"}, "lm.activation must be one of 'gelu', 'gelu_erf'"),
-    ],
-)
-def test_what_makes_no_model_is_refused(form, said):
-    with pytest.raises((ValueError, TypeError), match=said):
-        dataclasses.replace(TINY, **form)
-
-
 def test_ids_tell_the_forms_and_are_as_before_without():
     plain = {"pe": "rope", "lm": {"layers": 1, "model": 16, "heads": 2}}
     shared = {"pe": "rope", "lm": plain["lm"] | {"kv_heads": 1}}

@@ -2,12 +2,7 @@
 
 import dataclasses
 import functools
-import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import jax
@@ -29,8 +24,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, _row_counts, decayed
 from pe_jax.specs.parse import active, make
 from pe_jax.specs.swap import swap
-from pe_jax.training.config import TrainConfig
-from pe_jax.training.step import init, make_steps, structure
+from pe_jax.training.step import structure
 
 TRAINED, LENGTH = 8, 128
 TINY = LmConfig(vocab=32, layers=2, model=16, heads=2, attention="dense")
@@ -323,35 +317,22 @@ def test_a_window_swapped_in(attention, long):
     assert (np.abs(far - narrow)[:, :5].max(-1) > 1e-6).all()
 
 
-PLACES_KEYS = {
-    "embed",
-    "qk",
-    "logits",
-    *RELATIVE,
-    "bias",
-    "gate",
-    "normalize",
-}
+PLACES_KEYS = {"embed", "qk", "logits", *RELATIVE, "bias", "gate", "normalize"}
 
 
-@pytest.mark.parametrize("spec", ("nope", "ssmax", "rope", "learned", "cope"))
-def test_one_layer_without_positions_does_not_see_the_order_of_earlier_tokens(spec):
-    config = dataclasses.replace(TINY, layers=1)
+@pytest.mark.parametrize(
+    ("spec", "layers"),
+    (("nope", 1), ("nope", 2), ("ssmax", 1), ("rope", 1), ("learned", 1), ("cope", 1)),
+)
+def test_one_layer_without_positions_does_not_see_the_order_of_earlier_tokens(spec, layers):
+    config = dataclasses.replace(TINY, layers=layers)
     graphdef, params = model(spec, config, served=TRAINED)
     tokens = jnp.arange(8, dtype=jnp.int32)[None]
     shuffled = tokens[:, jnp.array([3, 0, 6, 5, 1, 4, 2, 7])]
     last = [run(graphdef, params, t, last=1) for t in (tokens, shuffled)]
     difference = np.abs(last[0] - last[1]).max()
-    sees = bool(PLACES_KEYS & {*sites(encodings(spec, config, served=TRAINED)[0])})
+    sees = PLACES_KEYS & {*sites(encodings(spec, config, served=TRAINED)[0])} or layers > 1
     assert difference > 1e-3 if sees else difference < 1e-5
-
-
-def test_two_layers_without_positions_see_the_order():
-    graphdef, params = model("nope")
-    tokens = jnp.arange(8, dtype=jnp.int32)[None]
-    shuffled = tokens[:, jnp.array([3, 0, 6, 5, 1, 4, 2, 7])]
-    last = [run(graphdef, params, t, last=1) for t in (tokens, shuffled)]
-    assert np.abs(last[0] - last[1]).max() > 1e-3
 
 
 def test_none_in_every_fourth_layer():
@@ -555,16 +536,11 @@ def test_embeddings_and_dense_layers_start_at_the_documented_scales():
 
 REFUSED = (
     ({"heads": 3}, ("lm.heads", "lm.model", "3", "16")),
-    ({"heads": 0}, ("lm.heads", "0")),
     ({"layers": 0}, ("lm.layers", "0")),
-    ({"vocab": 0}, ("lm.vocab", "0")),
-    ({"dropout": 1.0}, ("lm.dropout", "1.0")),
     ({"embed_std": 0.0, "tie_embeddings": True}, ("lm.tie_embeddings", "lm.embed_std")),
-    ({"dropout": -0.1}, ("lm.dropout", "-0.1")),
+    ({"kv_heads": 3}, ("lm.kv_heads", "3 for 2 heads")),
+    ({"dropout": 1.0}, ("lm.dropout", "1.0")),
     ({"activation": "swish"}, ("lm.activation", "'swish'", "gelu", "relu", "silu")),
-    ({"norm": "batch"}, ("lm.norm", "'batch'", "rms", "layer")),
-    ({"dtype": "float16"}, ("lm.dtype", "'float16'", "float32", "bfloat16")),
-    ({"attention": "flash"}, ("lm.attention", "'flash'", "auto", "dense", "blockwise")),
 )
 
 
@@ -575,35 +551,3 @@ def test_a_wrong_config_says_field_value_and_what_is_known(subtests):
                 dataclasses.replace(TINY, **fields)
             for part in said:
                 assert part in str(error.value)
-
-
-def train_two_steps():
-    """The losses of two steps, for this process and for one in another mode of Flax."""
-    lm = LmConfig(vocab=8, layers=2, model=8, heads=2)
-    made = make("learned+transformer_xl", lm.dims(4))
-    config = TrainConfig(steps=2, length=4, batch=2)
-    steps = make_steps(structure(lm, made)[0], config, (0,))
-    batches = (jnp.arange(20, dtype=jnp.int32) % 7).reshape(2, 1, 2, 5)
-    return np.asarray(steps(init(lm, made, config, (0,)), batches)[1]["loss"]).tolist()
-
-
-@pytest.mark.slow
-def test_training_is_the_same_in_the_tree_mode_of_flax():
-    here = Path(__file__).parent
-    code = "import flax, test_lm; print(flax.config.nnx_graph_mode, test_lm.train_two_steps())"
-    settings = {
-        "NNX_GRAPH_MODE": "false",
-        "NNX_GRAPH_UPDATES": "false",
-        "PYTHONPATH": os.pathsep.join(sys.path),
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=here,
-        env=os.environ | settings,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    mode, losses = done.stdout.split(maxsplit=1)
-    assert mode == "False"
-    np.testing.assert_allclose(json.loads(losses), train_two_steps(), rtol=1e-6)

@@ -19,7 +19,6 @@ from test_lm import model, text
 from pe_jax.attention.bound import fold_positions
 from pe_jax.data import batches as data
 from pe_jax.encoding import Encoding, acts_once, overrides
-from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.cache import Past
 from pe_jax.model.config import LmConfig
@@ -204,21 +203,11 @@ def test_what_a_memory_cannot_serve_is_refused(spec, memory, said):
             run_of(spec, **{part: value})
 
 
-def test_a_table_of_learned_positions_that_is_long_enough_is_served():
-    run = run_of("learned(length=24)[0:]", **{"lm.memory": 8})
-    assert run.encodings[0].limit() == 24
-
-
-def test_sizes_below_what_makes_sense_are_refused():
-    with pytest.raises(ValueError, match=r"lm.memory must be an integer of at least 0, got -1"):
-        LmConfig(memory=-1)
-    with pytest.raises(
-        ValueError,
-        match=r"eval.memory must be a tuple, .* of at least 1, got \(0,\)",
-    ):
-        EvalConfig(memory=(0,))
+def test_memories_of_training_and_of_evaluation():
     run = run_of("rope", **{"lm.memory": 16, "eval.memory": (32,)})
     assert run.eval.memory == (16, 32) and run.label == "rope trained with memory 16"
+    run = run_of("learned(length=24)[0:]", **{"lm.memory": 8})
+    assert run.encodings[0].limit() == 24
 
 
 # Evaluation

@@ -167,20 +167,8 @@ WRONG = {
     ),
     "biases": ({"attention_bias": True}, "attention_bias=True and mlp_bias=False"),
     "missing": ({"vocab_size": None}, "lacks vocab_size"),
-    "layers": (
-        {"layer_types": ["linear_attention"]},
-        "layer_types must be .*got ..linear_attention",
-    ),
-    "no list of layers": ({"layer_types": 5}, "layer_types must be .*got 5"),
-    "no size": ({"hidden_size": 0}, "hidden_size must be an integer of at least 1, got 0"),
-    "no heads": ({"num_attention_heads": 0}, "num_attention_heads must be an integer"),
-    "no object": ({"rope_scaling": 5}, "rope_scaling must be an object, .*got 5"),
     "linear's factor": ({"rope_parameters": {"rope_type": "linear"}}, "lacks .*factor"),
     "yarn's factor": ({"rope_parameters": {"rope_type": "yarn"}}, "lacks .*factor"),
-    "a kind that is a list": (
-        {"rope_parameters": {"rope_type": ["su"]}},
-        "rope_type must be one of",
-    ),
     "longrope's length": (
         {"rope_parameters": LONGROPE | {"original_max_position_embeddings": 0}},
         "original_max_position_embeddings must be an integer of at least 1, got 0",
@@ -208,10 +196,6 @@ AGAINST_ONE_ANOTHER = {
     ),
     "pairs": ({"rope_parameters": LONGROPE}, "long is long_factor"),
     "shared heads": ({"num_key_value_heads": 3}, "lm.kv_heads is num_key_value_heads"),
-    "layers": (
-        {"num_hidden_layers": 1001},
-        "an integer .*at most 1000, .*lm.layers is num_hidden_layers",
-    ),
     "odd heads": ({"head_dim": 5}, "turns 5 of the 5 components of a head"),
     "a layer too few": ({"layer_types": ["full_attention"]}, "layer_types=.* and 2 layers"),
     "two lengths": (
@@ -228,9 +212,6 @@ WRONG_NEOX = {
 WRONG_GEMMA = {
     "scale": ({"query_pre_attn_scalar": 168}, "query_pre_attn_scalar=168 and heads of 8"),
     "cap": ({"final_logit_softcapping": 30.0}, "softcapping=30.0; only None can be read"),
-    "no list": ({"layer_types": 2}, "layer_types must be .*got 2"),
-    "no period": ({"sliding_window_pattern": 0}, "sliding_window_pattern must be an integer"),
-    "no object": ({"rope_parameters": None, "rope_scaling": 5}, "must be an object"),
     "a layer too many": (
         {"layer_types": ["full_attention", "sliding_attention"] * 2},
         "and 2 layers",
@@ -432,31 +413,12 @@ def test_a_tied_matrix_may_stand_there_twice_if_it_is_the_same(tmp_path):
             load(f"hf:{folder}")
 
 
-def rewritten(path, dtype="F32", nan=False):
-    """Changes how the file stores model.norm.weight."""
-    raw = bytearray(path.read_bytes())
-    start = 8 + int.from_bytes(raw[:8], "little")
-    header = json.loads(raw[8:start])
-    tensor = header["model.norm.weight"]
-    begin, end = tensor["data_offsets"]
-    tensor |= {"dtype": dtype, "shape": [(end - begin) // (1 if dtype == "F8_E4M3" else 4)]}
-    if nan:
-        raw[start + begin : start + begin + 4] = np.float32(np.nan).tobytes()
-    text = json.dumps(header).encode()
-    path.write_bytes(len(text).to_bytes(8, "little") + text + raw[start:])
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"dtype": "I32"}, "model.norm.weight is stored as I32; weights are F64"),
-        ({"dtype": "F8_E4M3"}, "model.norm.weight is stored as F8_E4M3"),
-        ({"nan": True}, "NaN or infinity in the tensor model.norm.weight"),
-    ],
-)
-def test_weights_are_finite_floats(folder, change, message):
-    rewritten(folder / "model.safetensors", **change)
-    with pytest.raises(ValueError, match=message):
+def test_weights_that_are_not_finite_raise(folder):
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    tensors["model.norm.weight"][0] = np.nan
+    save_file(tensors, path)
+    with pytest.raises(ValueError, match="NaN or infinity in the tensor model.norm.weight"):
         load(f"hf:{folder}")
 
 
