@@ -15,7 +15,6 @@ cannot be told apart.
 import dataclasses
 
 import jax
-import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
 from pe_jax.fields import Count, Fraction, NotNegative
@@ -30,8 +29,6 @@ class Hierarchical(Encoding):
     length: Count | None = None
     """N, rows of the table; None: the training length."""
     std: NotNegative = 0.02
-    clip: bool = False
-    """Whether positions beyond N^2 take the last one's vector in place of NaN."""
     alpha: Fraction = 0.4
 
     def __post_init__(self):
@@ -49,11 +46,10 @@ class Hierarchical(Encoding):
         return {"table": self.std * jax.random.normal(key, (self._rows, self.dims.model))}
 
     def limit(self):
-        return None if self.clip else self._rows**2
+        return self._rows**2
 
     def embed(self, params, x, tokens, pos):
         N, table = self._rows, params["table"]
-        pos = jnp.minimum(pos, min(N**2, 2**31) - 1) if self.clip else pos
         far = lookup(table, pos // N) - table[:1]
         vectors = lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far
         return x + vectors.astype(x.dtype)

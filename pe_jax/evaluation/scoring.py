@@ -24,8 +24,7 @@ from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Pass
 from pe_jax.evaluation.windows import Windows
-from pe_jax.model.lm import LM
-from pe_jax.model.logits import of_logits
+from pe_jax.model.lm import LM, of_logits
 from pe_jax.model.memory import Memory
 from pe_jax.record import Reason, Replica, sentence
 from pe_jax.task import Sample, Task

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -31,6 +31,8 @@ from pe_jax.specs.parse import active, layers_of
 
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
 """Kept by a rematerialised layer for its backward pass, besides its inputs."""
+MOST = 2**26
+"""Logits in memory at once: 256 MiB in float32, 1,335 tokens of a vocabulary of 50,257."""
 ALIKE = 8
 """The fewest layers in a row for a loop: fewer compile fast enough one by one."""
 
@@ -289,6 +291,33 @@ def _stacked(trees: Sequence) -> Any:
 
 def _as_nnx(arrays) -> nnx.Dict:
     return nnx.Dict({name: nnx.Param(value) for name, value in arrays.items()})
+
+
+def of_logits(
+    measure: Callable, model: LM, rows: Float[Array, "B T D"], targets: Any
+) -> Float[Array, "B T ..."]:
+    """measure(logits [B, T, V], targets), which acts on each token alone, from the `rows` of
+    `LM.__call__(rows=True)`. Targets are a tree of arrays [B, T, ...].
+
+    More than MOST logits are computed in chunks of tokens, and again in the backward pass: a step
+    of training then has four products with the vocabulary, not three.
+    """
+
+    def of_chunk(chunk):
+        rows, targets = chunk
+        return measure(model.logits_of(rows), targets)
+
+    batch, T = rows.shape[:2]
+    size = min(T, max(1, MOST // (batch * model.config.vocab)))
+    if size == T:
+        return of_chunk((rows, targets))
+
+    def chunks(a):
+        padded = jnp.pad(a, [(0, 0), (0, -T % size)] + [(0, 0)] * (a.ndim - 2))
+        return jnp.moveaxis(padded.reshape(len(a), -1, size, *a.shape[2:]), 1, 0)
+
+    out = jax.lax.map(jax.checkpoint(of_chunk), jax.tree.map(chunks, (rows, targets)))
+    return jnp.moveaxis(out, 0, 1).reshape(len(rows), -1, *out.shape[3:])[:, :T]
 
 
 # A layer. Hooks and attention are vmapped over the batch; all else takes the tokens of `flat`.

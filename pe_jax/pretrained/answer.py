@@ -21,7 +21,7 @@ from pe_jax.report.differences import Difference, against, difference
 from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.study import Study
 from pe_jax.report.table import Cell
-from pe_jax.report.words import join, plusminus, rounded
+from pe_jax.report.words import join, plusminus
 from pe_jax.specs.swap import swap
 
 DIGITS = 3
@@ -39,8 +39,6 @@ class Choice:
     """By each metric; `best` where no test tells it from the best one."""
     short: stats.Interval
     """The first metric at the shortest length minus that of the model as it is."""
-    seconds: float | None
-    """Of a window of the first metric."""
     scaling: Mapping[str, Any] | None
     """Its fields in config.json; None: it needs code of its own."""
 
@@ -136,7 +134,6 @@ def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01
                 differences[way],
                 tuple(cells),
                 stats.paired(*short),
-                study.scores[result.id, way, first.name, lengths[-1]].seconds,
                 _scaling(result, encodings, way, lengths[-1]),
             )
         )
@@ -164,7 +161,7 @@ def _scaling(
 def sheet(asked: Recommendation) -> Sheet:
     """The table with its answer."""
     metric, *others = asked.metrics
-    change, took = f"{metric.unit} at {asked.longest}:\nminus {asked.baseline}", "seconds\na window"
+    change = f"{metric.unit} at {asked.longest}:\nminus {asked.baseline}"
     scores = [f"{m.unit}:\n{m.words}" for m in others]
     short = f"at {asked.lengths[0]}:\nminus {AS_IT_IS}"
     of_metric = zip(*(choice.scores for choice in asked.choices), strict=True)
@@ -184,7 +181,6 @@ def sheet(asked: Recommendation) -> Sheet:
                     for s, marks in zip(c.scores[1:], bold[1:], strict=True)
                 ),
                 Printed(plusminus(c.short.mean, c.short.half, "+", DIGITS), c.short.mean),
-                Printed("n/a") if c.seconds is None else Printed(rounded(c.seconds), c.seconds),
                 Printed("own code" if c.scaling is None else "config.json", str(c.scaling is None)),
             )
         )
@@ -200,18 +196,17 @@ def sheet(asked: Recommendation) -> Sheet:
                 "equal": c.difference.equivalent,
                 **{m.name: cell.mean for m, cell in zip(asked.metrics, c.scores, strict=True)},
                 "short": c.short.mean,
-                "seconds": c.seconds,
                 "config": json.dumps(c.scaling) if c.scaling else "",
             }
         )
     return Sheet(
         f"Which scaling should {asked.result.label} get at {asked.longest} tokens?",
-        ("swap", change, *scores, short, took, "needs"),
+        ("swap", change, *scores, short, "needs"),
         (("", tuple(rows)),),
         (Note("Answer", _line(asked)),),
         tuple(numbers),
         left=True,
-        spare=(took, short, *scores[::-1]),
+        spare=(short, *scores[::-1]),
     )
 
 

@@ -23,8 +23,7 @@ from jaxtyping import Array, Integer
 
 from pe_jax.encoding import Encoding
 from pe_jax.model.config import LmConfig
-from pe_jax.model.lm import LM
-from pe_jax.model.logits import of_logits
+from pe_jax.model.lm import LM, of_logits
 from pe_jax.model.memory import Memory
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT

@@ -7,7 +7,7 @@ import pytest
 from flax import nnx
 from optax import softmax_cross_entropy_with_integer_labels as cross_entropy
 
-from pe_jax.model import logits
+from pe_jax.model import lm
 from pe_jax.model.config import LmConfig
 from pe_jax.training.step import build
 
@@ -33,14 +33,14 @@ def test_parts_equal_the_whole_without_its_memory(tied, monkeypatch):
 
     def loss(params, rows):
         model = nnx.merge(graphdef, params, copy=True)
-        return (logits.of_logits(cross_entropy, model, rows, targets) * weights).mean()
+        return (lm.of_logits(cross_entropy, model, rows, targets) * weights).mean()
 
     def compiled():
         gradient = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
         return gradient.lower(params, rows).compile()
 
     whole = compiled()
-    monkeypatch.setattr(logits, "MOST", B * V * 7)  # 8 parts, the last of 1 token
+    monkeypatch.setattr(lm, "MOST", B * V * 7)  # 8 parts, the last of 1 token
     parts = compiled()
     for one, other in zip(
         *(jax.tree.leaves(program(params, rows)) for program in (whole, parts)), strict=True

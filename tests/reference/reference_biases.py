@@ -170,12 +170,9 @@ def cape(e, params, case):
 
     ln lambda ~ U(-ln lambda_max, ln lambda_max), Delta ~ U(-Delta_max, Delta_max), each one for a
     sequence, eps_i ~ U(-eps_max, eps_max): `e.max_scale`, `e.max_shift` (unless given, the training
-    length) and `e.max_jitter`. In training alone; else the positions as they are. `e.centred`:
-    their mean taken away first, always.
+    length) and `e.max_jitter`. In training alone; else the positions as they are.
     """
     pos = [float(p) for p in case.pos]
-    if e.centred:
-        pos = [p - sum(pos) / len(pos) for p in pos]
     most = e.dims.train_len if e.max_shift is None else e.max_shift
     log_scale = math.log(e.max_scale)
 
