@@ -12,7 +12,6 @@ from helpers import assert_near, perturbed
 from pe_jax.model.cache import Cache, LayerPast, Seen
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM
-from pe_jax.runs.run import Run
 from pe_jax.specs.parse import make
 from pe_jax.training.step import structure
 
@@ -128,11 +127,3 @@ def layer_output(lm, x):
     place = jnp.arange(LENGTH)
     seen = Seen(tokens(), place, place, 0)
     return lm.blocks[0](x, lm._bound(0, lm.encodings), seen, LENGTH, LayerPast())[0]
-
-
-def test_ids_tell_the_forms_and_are_as_before_without():
-    plain = {"pe": "rope", "lm": {"layers": 1, "model": 16, "heads": 2}}
-    shared = {"pe": "rope", "lm": plain["lm"] | {"kv_heads": 1}}
-    assert Run.of(plain).id != Run.of(shared).id
-    same = {"pe": "rope", "lm": plain["lm"] | {"gated": False, "biases": "", "norm_eps": None}}
-    assert Run.of(plain).id == Run.of(same).id

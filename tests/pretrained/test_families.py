@@ -168,18 +168,10 @@ WRONG = {
     "biases": ({"attention_bias": True}, "attention_bias=True and mlp_bias=False"),
     "missing": ({"vocab_size": None}, "lacks vocab_size"),
     "linear's factor": ({"rope_parameters": {"rope_type": "linear"}}, "lacks .*factor"),
-    "yarn's factor": ({"rope_parameters": {"rope_type": "yarn"}}, "lacks .*factor"),
     "longrope's length": (
         {"rope_parameters": LONGROPE | {"original_max_position_embeddings": 0}},
         "original_max_position_embeddings must be an integer of at least 1, got 0",
     ),
-    **{
-        f"llama3's {name}": (
-            {"rope_parameters": {k: v for k, v in CONFIG["rope_parameters"].items() if k != name}},
-            f"lacks rope_parameters.{name}",
-        )
-        for name in ("factor", "low_freq_factor", "original_max_position_embeddings")
-    },
 }
 
 
