@@ -211,7 +211,7 @@ def _visits(
     pe: Bound, queries: Rows, keys: Keys, terms: Relative, block: int
 ) -> tuple[Any, Callable[[Any, Any], list[tuple[Keys, Relative]]]]:
     S, Q = keys.rows.idx.shape[0], queries.idx.shape[0] // block
-    # Of several windows the smallest decides what is visited; the mask has them all.
+    # The smallest window decides which blocks are visited; the mask has all windows.
     window, sinks = min(pe.reach, key=sum, default=(S, 0))
     # As many keys as the windows of a query block's queries cover together, in whole blocks.
     near = -(-(window - 1 + block + (0 if pe.causal else window - 1)) // block)

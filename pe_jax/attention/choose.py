@@ -54,11 +54,10 @@ def _has_kernels() -> bool:
     return backend == "tpu" or not capability[0].isdigit() or float(capability) >= 8
 
 
-# Whether the float32 logits of `heads` heads, those of all sequences together, fit in 8 MiB on a
-# CPU, for the sake of its caches, or in 1 GiB on an accelerator, and no window hides most. On a CPU
-# also for keys that do not fill two blocks: at 80 tokens a step takes 2/3 of the time.
-#
-# Always for a single query, which blockwise attention would pad to a whole block.
+# Whether the float32 logits of `heads` heads, over all sequences, fit in 8 MiB on a CPU, for its
+# caches, or in 1 GiB on an accelerator, and no window hides most. On a CPU also for keys that do
+# not fill two blocks: at 80 tokens a step takes 2/3 of the time. Always for a single query, which
+# blockwise attention would pad to a whole block.
 def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:
     cpu = jax.default_backend() == "cpu"
     fits = (cpu and keys < 128) or 4 * heads * queries * keys <= (2**23 if cpu else 2**30)

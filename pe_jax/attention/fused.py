@@ -228,13 +228,8 @@ class _Plan:
     target: type[_Tpu] | type[_Gpu]
     interpret: bool
 
-    @property
-    def query_blocks(self) -> int:
-        return pl.cdiv(self.queries, self.block)
-
-    @property
-    def key_blocks(self) -> int:
-        return pl.cdiv(self.keys, self.block)
+    def blocks(self, side: Side) -> int:
+        return pl.cdiv(self.queries if side == "q" else self.keys, self.block)
 
     @property
     def group(self) -> int:
@@ -263,8 +258,8 @@ class _Plan:
         """A table of `relative.Tables`, reversed: of query t and key j, column t + S' - 1 - j of S'
         padded keys.
         """
-        first = self.key_blocks * self.block + self.queries - 1 - a.shape[1]
-        last = self.query_blocks * self.block - self.queries + 1
+        first = self.blocks("k") * self.block + self.queries - 1 - a.shape[1]
+        last = self.blocks("q") * self.block - self.queries + 1
         a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
         return jnp.pad(a[:, ::-1], [(0, 0), (first, last)])[:, None]
 
@@ -274,7 +269,7 @@ class _Plan:
         """The first and the last key block that the window of a query block overlaps."""
         begin = self.keys - self.queries + i * self.block
         end = begin + self.block - 1
-        window, last = self._window, self.key_blocks - 1
+        window, last = self._window, self.blocks("k") - 1
         low = self._block_of(jnp.maximum(begin - window + 1, 0)) if window else 0 * i
         far = end if self.causal else end + window - 1 if window else self.keys
         return low, jnp.minimum(self._block_of(far), last)
@@ -282,7 +277,7 @@ class _Plan:
     def queries_of(self, j: Any) -> tuple[Any, Any]:
         """The first and the last query block that sees anything of a key block."""
         begin = j * self.block - (self.keys - self.queries)
-        window, last = self._window, self.query_blocks - 1
+        window, last = self._window, self.blocks("q") - 1
         near = begin if self.causal else begin - window + 1 if window else 0 * j
         low = self._block_of(jnp.maximum(near, 0))
         if not window:
@@ -291,16 +286,13 @@ class _Plan:
         sink = j < self._first
         return low if self.causal else jnp.where(sink, 0, low), jnp.where(sink, last, high)
 
-    def blocks(self, side: Side) -> int:
-        return self.query_blocks if side == "q" else self.key_blocks
-
     def visit(self, side: Side, number: Any, step: Any) -> tuple[Any, Any, Any]:
         """(query block, key block, whether to visit this tile) at a step of a block of a side. Of
         the keys the blocks of the sinks come first, then near ones.
         """
         if side == "k":
             low, high = self.queries_of(number)
-            i = jnp.clip(low + step, 0, self.query_blocks - 1)
+            i = jnp.clip(low + step, 0, self.blocks("q") - 1)
             return i, number, low + step <= high
         low, high = self.keys_of(number)
         near = low + step - self._first
@@ -333,7 +325,7 @@ class _Plan:
     @property
     def _first(self) -> int:
         most = max((sinks for _, sinks in self.reach), default=0)
-        return min(pl.cdiv(most, self.block), self.key_blocks)
+        return min(pl.cdiv(most, self.block), self.blocks("k"))
 
 
 class _Kernel(NamedTuple):
@@ -367,7 +359,7 @@ class _Tile:
     # The first of the tile's 2 B columns in a table.
     @property
     def start(self) -> Any:
-        start = (self.plan.key_blocks - 1 - self.j + self.i) * self.plan.block
+        start = (self.plan.blocks("k") - 1 - self.j + self.i) * self.plan.block
         return pl.multiple_of(start, self.plan.block)
 
     def vectors(self, name: str, head: int) -> Float[Array, "n B"]:
@@ -427,16 +419,15 @@ class _Tile:
 
     # The gradients of the arguments of hooks of pairs: by the name of an array a tile for each of
     # its numbers.
-    def hooks_slopes(self, slopes: dict[int, _Slopes]) -> dict[str, list]:
+    def hooks_slopes(self, slopes: dict[int, tuple[Array, Array, Array]]) -> dict[str, list]:
         pairs = self.plan.pairs
         assert pairs
 
         def cotangent(name, head):
             if head not in slopes or name == "far":
                 return np.float32(0)
-            if name == "bias":
-                return slopes[head].logits
-            return slopes[head].gates * self.gate_of_table(head)
+            _, of_logits, of_gates = slopes[head]
+            return of_logits if name == "bias" else of_gates * self.gate_of_table(head)
 
         heads = range(self.plan.heads)
         given = [
@@ -523,20 +514,13 @@ def _forward(plan: _Plan, arrays: dict[str, Any]) -> dict[str, Array]:
     return plan.target.run(plan, _Kernel("q", arrays, outputs, {}, of_head, {}, step, finish))
 
 
-class _Slopes(NamedTuple):
-    """Of one head in one tile, [B, B]: w, ds and dc."""
-
-    weights: Array
-    logits: Array
-    gates: Array
-
-
-def _slopes(tile: _Tile, head: int) -> _Slopes:
+# Of one head in one tile, [B, B]: w, ds and dc.
+def _slopes(tile: _Tile, head: int) -> tuple[Array, Array, Array]:
     p = jnp.where(tile.seen, jnp.exp(tile.logits(head) - tile.numbers("q_lse", head)), 0.0)
     do = tile.vectors("q_slope", head)
     dw = _product(tile.vectors("k_value", head), do, (0, 0))
     gate = tile.gate(head)
-    return _Slopes(p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw)
+    return p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw
 
 
 # The gradients of one side's vectors and coordinates. The queries' program also adds up those of
@@ -566,17 +550,17 @@ def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Arr
         return states, shared
 
     def add_head(tile, sums, head, slopes, state):
-        state = dict(state)
-        for kind, slope in tile.slopes_of_products(head, slopes.logits).items():
+        state, (weights, of_logits, of_gates) = dict(state), slopes
+        for kind, slope in tile.slopes_of_products(head, of_logits).items():
             met = tile.vectors(f"{other}{kind}", head)
             state[f"{side}{kind}"] += _product(met, slope.astype(met.dtype), (1, axis))
         if side == "k":
             do = tile.vectors("q_slope", head)
-            state["k_value"] += _product(do, slopes.weights.astype(do.dtype), (1, 1))
+            state["k_value"] += _product(do, weights.astype(do.dtype), (1, 1))
         if "relative_bias" in sums:
-            plan.target.add_diagonals(sums["relative_bias"], head, tile.start, slopes.logits)
+            plan.target.add_diagonals(sums["relative_bias"], head, tile.start, of_logits)
         if "relative_gate" in sums:
-            slope = slopes.gates * tile.gate_of_hook(head)
+            slope = of_gates * tile.gate_of_hook(head)
             plan.target.add_diagonals(sums["relative_gate"], head, tile.start, slope)
         return state
 

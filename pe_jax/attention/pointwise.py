@@ -1,11 +1,10 @@
-"""Hooks of pairs of tokens inside a kernel: the hook's program for one pair, run on a whole tile.
+"""Hooks of pairs inside a kernel: the program of a hook for one pair, evaluated on a tile.
 
-A kernel computes with two-dimensional tiles [queries, keys] alone. So `bias` and `gate` are traced
-for a single pair, whose program works on small arrays such as the hidden layer of an MLP, and each
-number of such an array becomes a tile. A number that depends on the query alone is a column
-[queries, 1], one of the key alone a row [1, keys], a parameter a number [1, 1]: they are broadcast
-where they meet. An array is thus a NumPy array of tiles: sums, products and functions act on each
-tile, and whatever moves numbers about (reshape, transpose, slice) moves whole tiles, at no cost.
+A kernel computes with two-dimensional tiles [queries, keys]. `bias`, `gate` and `far` are traced
+for one pair, and each number in an array of that program, such as the hidden layer of an MLP,
+becomes a tile: a column [queries, 1] if it depends on the query alone, a row [1, keys] on the key,
+[1, 1] for a parameter. An array is a NumPy array of tiles: functions act on each tile, and reshape,
+transpose and slice move whole tiles, at no cost.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ from jax.extend.core import (
 )
 
 MOST = 8192
-"""Operations on tiles that a hook and its gradient may have; a program of more takes long to
-compile, and the arrays of its hook are better multiplied as matrices.
+"""Operations on tiles of a hook or its gradient: more take long to compile, and are better done as
+products of matrices.
 """
 
 ELEMENTWISE = frozenset(
@@ -35,7 +34,7 @@ ELEMENTWISE = frozenset(
     "pow rem round rsqrt select_n sin sinh sqrt square sub tan tanh xor".split()
 )
 INNER = "jaxpr", "call_jaxpr", "fun_jaxpr"
-"""The parameters under which primitives that call a program hold it."""
+"""The parameters of primitives that hold a called program."""
 CALLS = frozenset(
     "checkpoint closed_call core_call custom_jvp_call custom_vjp_call custom_vjp_call_jaxpr jit "
     "pjit remat remat2".split()
@@ -47,16 +46,16 @@ REDUCED = {
     "reduce_prod": operator.mul,
 }
 
-Tiles = np.ndarray  # of objects: tiles, or numbers of NumPy for what is constant
+Tiles = np.ndarray  # of objects: tiles, or NumPy numbers for constants
 
 
 class NotPointwise(Exception):
-    """A program that cannot be run on tiles; its text says why."""
+    """A program that cannot be evaluated on tiles, with the reason."""
 
 
 def evaluate(program: ClosedJaxpr, *arguments: Tiles) -> list[Tiles]:
-    """The results of a program for one pair, for all pairs of a tile. NotPointwise if it has an
-    operation that is neither elementwise nor moves numbers about, or more than MOST operations.
+    """The results of a program of one pair, for all pairs of a tile. NotPointwise for an operation
+    that is neither elementwise nor a move of numbers, and beyond MOST operations.
     """
     return _Evaluation().run(program, arguments)
 
@@ -72,7 +71,7 @@ def check(program: ClosedJaxpr, *shapes: Any) -> None:
 
 
 def filled(shape: Sequence[int], values: Any) -> Tiles:
-    """An array of this shape of the values, in the order of rows."""
+    """An array of the values in row-major order."""
     out = np.empty(shape, object)
     for place, value in zip(np.ndindex(*shape), values, strict=False):
         out[place] = value
@@ -80,14 +79,12 @@ def filled(shape: Sequence[int], values: Any) -> Tiles:
 
 
 def constants(array: Any) -> Tiles:
-    """The numbers of an array as NumPy has them."""
+    """The numbers of an array."""
     array = np.asarray(array)
     return filled(array.shape, (array[place] for place in np.ndindex(*array.shape)))
 
 
 class _Evaluation:
-    """One run, with the number of operations made so far."""
-
     def __init__(self):
         self.made = 0
 
@@ -159,8 +156,7 @@ class _Evaluation:
         b = b.transpose(*sum_b, *batch_b, *free_b).reshape(-1, *batch, *[1] * len(rows), *columns)
         return self._reduced(operator.add, self._each(operator.mul, a, b), (0,))
 
-    # A loop, step after step. Its constants come first, then what it carries, then what has an axis
-    # of steps.
+    # A loop, unrolled. Its inputs are constants, then the carry, then arrays with an axis of steps.
     def _scan(self, equation: Any, xs: list[Tiles]) -> list[Tiles]:
         params, inner = equation.params, equation.params["jaxpr"].jaxpr
         carried = sum(map(_same_rank, equation.outvars, inner.outvars))
@@ -234,4 +230,4 @@ MOVES: dict[str, Callable[..., Tiles]] = {
     "stop_gradient": lambda params, x: x,
     "transpose": lambda params, x: x.transpose(params["permutation"]),
 }
-"""Primitives that move numbers about, as functions of their parameters and arrays."""
+"""Primitives that move numbers, as functions of their parameters and arrays."""

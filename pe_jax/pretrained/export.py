@@ -139,7 +139,7 @@ def llama(lm: LmConfig) -> dict[str, Any]:
     if wrong:
         needed = ", ".join(f"{name}={value!r}" for name, value in wanted.items())
         raise ValueError(
-            f"no Llama has {', '.join(wrong)}: what is exported from a run or a GGUF file has "
+            f"no Llama has {', '.join(wrong)}: an export of a run or a GGUF file needs "
             f"{needed} and biases '' or 'all'"
         )
     return {
