@@ -2,14 +2,13 @@
 
 m_h = c 2^(-8h / H), h = 1 .. H, c = 1 (slope_scale). Nothing is learned; with learned=True ln m_h
 is, from the logarithms of these slopes on. Beyond the training length L distant keys fade out: the
-head with slope m sees about 1 / m keys. slope_scale = C / L gives slopes in units of 1 / L. For H
-that is not a power of two the slopes follow the authors' code (geometry.slopes); variant="paper"
-takes the formula for any H.
+head with slope m sees about 1 / m keys. slope_scale = C / L gives slopes in units of 1 / L. If H is
+not a power of two they follow the authors' code (geometry.slopes); variant="paper" takes the
+formula.
 
-The bias is computed from the distance. The authors' m_h j differs from it by a constant for each
-query, but loses all precision in bfloat16. The authors report that learned slopes extrapolated no
-better; that the slopes are exponentials of parameters, which keeps them positive, is this file's
-choice.
+The authors' m_h j differs from this bias by a constant for each query, but loses all precision in
+bfloat16. They report that learned slopes extrapolated no better; slopes as exponentials of
+parameters, so that they stay positive, are this file's choice.
 """
 
 import dataclasses

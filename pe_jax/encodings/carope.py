@@ -3,8 +3,8 @@
 
 In head h the pair i, i = 0 .. K / 2 - 1, of token m is turned by sum_{t <= m} f_h(x_t)^i, where
 f(x) = 1 / (softplus(x W + b) + 1), between 0 and 1; RoPE has a constant f, base^(-2 / K). Learned,
-in each layer: W, [D, H], and b, [H]. Beyond the training length slow pairs reach angles that were
-never seen, as RoPE's do.
+in each layer: W, [D, H], and b, [H]. Beyond the training length slow pairs reach unseen angles, as
+RoPE's do.
 
 The authors begin with RoPE, and do not say how; their f has no b. Here W is 0 at first and b such
 that f is RoPE's, to which no W alone comes. Their x is the token's embedding; here it is the

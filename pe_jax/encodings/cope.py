@@ -12,8 +12,7 @@ min(64, train_len // 2 + 1), all of which training reaches.
 
 Gates are of the content, before rotations and biases of other members, and 0 at hidden keys. Only a
 causal model counts back from its query. Deviations: e is divided by sqrt(K) as in the authors'
-code, while the paper's listing adds q_i . e[p_ij] undivided; both have a table in each layer
-(per_layer=("table",)).
+code, not as in the paper's listing; both have a table in each layer (per_layer=("table",)).
 """
 
 import dataclasses

@@ -6,10 +6,10 @@ depends on its neighbours' scores too. Learned in each layer: w1, b1, w2, drawn 
 the parameters of b. The first axis of w1 and w2 has the taps, d for key j + d - kernel // 2.
 Priors, and what happens beyond the training length: as in DAPE.
 
-As in the authors' code (tril), the scores and biases of hidden keys enter as 0. Deviations: the
-channels between the two layers are set to 0 at hidden keys too. In their code that is so for the
-last query alone, by padding, so that the logits of the others depend on whether tokens follow. As
-in DAPE, f has no last bias.
+As in the authors' code (tril), scores and biases of hidden keys enter as 0. Deviations: the
+channels between the two layers are 0 at hidden keys, too; in their code only for the last query, by
+padding, so that the logits of others depend on whether tokens follow. As in DAPE, f has no last
+bias.
 """
 
 import dataclasses

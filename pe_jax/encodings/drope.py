@@ -5,9 +5,8 @@ authors train on briefly without it, at the training length L, which here is a r
 starts from one of `rope` by train.init_from. Swapped in on a checkpoint of RoPE it is what is left
 without that. (`nope` takes nothing's place, so swapped in it leaves RoPE where it is.)
 
-Beyond L, at s times L, the logits are multiplied by 1 + c ln s. The authors fit c to the model:
-0.412, the default, for one that they trained themselves, and 0.103 for a published one. Nothing is
-learned.
+Beyond L, at s times L, the logits are multiplied by 1 + c ln s. The authors fit c: 0.412, the
+default, for a model of their own, 0.103 for a published one. Nothing is learned.
 """
 
 import dataclasses

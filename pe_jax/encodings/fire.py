@@ -3,8 +3,7 @@ arXiv:2310.04418).
 
 psi(x) = ln(|c| x + 1), f is an MLP 1-width-H with a ReLU. Learned, in each layer: f, c (0.1 at
 first) and m (1 at first); per_layer=() is the paper's FIRE-S, one for all layers. Beyond the
-training length distances are measured against the query's position, so that f meets nothing outside
-[0, 1].
+training length distances are relative to the query's position, so that f meets [0, 1] alone.
 
 The threshold T is 512 in the paper, for a training length of 2048; None is the training length. As
 in the paper's listing 1e-6 is added to the divisor. Deviations: f has no output bias, which would

@@ -5,9 +5,8 @@ RoPE's cos(p w_c) and sin(p w_c) at position p become sum_r cos(p w_r) C_hrc and
 S_hrc in each head, C and S = I + noise: a pair outlives damage to one frequency. Those below 2 pi /
 train_len, which do not complete a turn in training, are zeroed: they enter no sum, and their pairs
 stand still, cos 1 and sin 0, so that no sum reaches unseen angles beyond the training length.
-Nothing is learned: as in the authors' experiments, C and S stay as drawn. q and k are turned apart,
-so what noise adds to q_i . k_j is no function of i - j; with std=0 it is RoPE without its slow
-pairs.
+Nothing is learned: as in the authors' experiments, C and S stay as drawn. By the noise q_i . k_j is
+no function of i - j; std=0 is RoPE without its slow pairs.
 
 A coefficient is N(0, 2 std^2 / K): std is the size of all the noise in a pair, and the gain of the
 authors' Xavier draw, 0.3 in their smallest model. Deviations: in their draw, PyTorch takes the

@@ -2,8 +2,7 @@
 
 logit_ij = q_i . k_j / sqrt(K) + sum_{t = j+1 .. i} ln f_t, f_t = sigmoid(w_h . x_t + b_h): a bias
 c_i - c_j of prefix sums, which the tokens decide. Learned, in each layer: w, [D, H], and b, [H].
-Beyond the training length what is far goes on fading; a gate at a constant f is ALiBi with slope
--ln f.
+Beyond the training length far keys go on fading; a constant f is ALiBi with slope -ln f.
 
 Deviation: the authors start at b = 0, where a gate forgets half of what there is at every token;
 here b starts at `start`, by default ln(train_len), where f is near L / (L + 1) and the memory about

@@ -7,9 +7,8 @@ the table p itself below N: u_i = (p_i - a p_0) / (1 - a). That is, as computed 
 
 which below N is `learned`, bit for bit. Learned: p, the parameters of `learned`, so that it can be
 swapped in on a model trained with that; trained by itself at more than `length` tokens, it learns
-both levels. Beyond N, which is the training length by default, the sums are of rows that training
-has seen, though not together; beyond N^2 they are NaN. a = 0.5 is refused, where the two levels
-cannot be told apart.
+both levels. Beyond N, by default the training length, sums are of rows that training has seen,
+though not together; beyond N^2 they are NaN. a = 0.5 is refused: there the two levels are one.
 """
 
 import dataclasses

@@ -4,8 +4,7 @@ No paper proposes it; arguments for the sinusoid begin by dismissing it. Learned
 direction in which the index is written. Beyond the training length the feature grows on in
 proportion to the index, until it drowns the tokens.
 
-w starts at N(0, std^2) with std = 1 / train_len, so that the last position of training writes at
-the tokens' own unit scale.
+w starts at N(0, std^2), std = 1 / train_len: the last position of training has the tokens' scale.
 """
 
 import dataclasses

@@ -6,8 +6,8 @@ layer its own: per_layer=("*",)); drawn from U(0, 1) and U(0, 2). Beyond the tra
 bias goes on as a logarithm: a key at distance n is weighed by (1 + a n)^-p.
 
 Both act as at least 0.01. The authors' code resets a parameter that falls below before it is used;
-here only the value used is clamped and its gradient passes (geometry.clamp), so that the parameter
-has to come back by itself. Distances are float32, theirs in the activations' dtype.
+here only the value used is clamped and its gradient passes (geometry.clamp), and the parameter must
+come back by itself. Distances are float32, theirs in the activations' dtype.
 """
 
 import dataclasses

@@ -6,8 +6,7 @@ training length distant keys fade out as exp(-a n^p).
 
 a acts as at least 0.01, p as between 0.01 and 2. The authors' code resets a parameter that leaves
 these bounds before it is used; here only the value used is clamped and its gradient passes
-(geometry.clamp), so that the parameter has to come back by itself. At distance 0 the bias is 0 and
-so is its gradient.
+(geometry.clamp). At distance 0 the bias and its gradient are 0.
 """
 
 import dataclasses

@@ -1,9 +1,8 @@
 """Leaky ReRoPE: beyond a window distances grow slower (Su, 2023; kexue.fm/archives/9708).
 
-RoPE at distance n = i - j up to w, and w + (n - w) / k beyond. Nothing is learned. With the k that
-is chosen for each evaluated length N, (N - 1 - w) / (L - 1 - w), the largest distance is that of
-the training length L, and within L this is RoPE. k = 1 is RoPE at any length, and a large k is near
-`rerope`.
+RoPE at distance n = i - j up to w, and w + (n - w) / k beyond. Nothing is learned. For each
+evaluated length N k is (N - 1 - w) / (L - 1 - w): the largest distance is that of the training
+length L, and within L this is RoPE. k = 1 is RoPE, and a large k is near `rerope`.
 """
 
 import dataclasses

@@ -3,8 +3,7 @@ arXiv:1705.03122).
 
 Learned: P, drawn from N(0, std^2) with std = 0.02 as in GPT-2. Positions beyond the table are
 undefined: `limit` says so, results print n/a, and a lookup there gives NaN. With clip=True they
-take the last row instead, which no paper proposes: it exists to draw a curve of what an untrained
-position costs.
+take the last row, which no paper proposes, to show what an untrained position costs.
 """
 
 import dataclasses

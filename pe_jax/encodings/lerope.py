@@ -5,8 +5,7 @@ alpha, [K / 2], from 0, which is RoPE, without weight decay. Beyond the training
 reach unseen angles, as RoPE's do; the authors report that it breaks down faster than RoPE there,
 when the pair that it comes to rely on, with a wavelength of 2.2 training lengths, changes its sign.
 
-The paper itself could not be read for this file, only what others cite of it: the formula, what is
-shared, and the start.
+The formula, what is shared and the start are from citations; the paper itself was not available.
 """
 
 import dataclasses

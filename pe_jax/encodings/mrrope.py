@@ -8,8 +8,7 @@ times. g(q) = q (q + 1) slows pairs between at first by little ("pro"); g(q) = q
 YaRN, which divides by a line from 1 to s, slows fast ones more. The logits are multiplied by YaRN's
 1 / t. Nothing is learned. Beyond the training length the slow pairs meet no new angle.
 
-By the authors' code, mattian7/mrRoPE, whose form with fewer than one pair between is undefined:
-n is at least 1 here.
+By the authors' code, mattian7/mrRoPE, which is undefined at n = 0: n is at least 1 here.
 """
 
 import dataclasses

@@ -1,8 +1,7 @@
 """Learned positions that multiply: x_i (1 + p_i) (Su, 2021; kexue.fm/archives/8130).
 
-Learned: p, [length, D], from 0: training starts from no positions at all, and the gradient of p_i
-is proportional to x_i. Beyond the table positions are undefined: `limit` says so, and a lookup
-gives NaN.
+Learned: p, [length, D], from 0: training starts without positions, and the gradient of p_i is
+proportional to x_i. Beyond the table positions are undefined (`limit`) and NaN.
 
 The author writes x_i p_i; 1 + p_i, p at 0, is how his bert4keras computes it.
 """

@@ -1,8 +1,7 @@
 """The index as a part of the length: x_i + (i / length) w, the second naive baseline.
 
-No paper proposes it. Learned: w, [D], from N(0, std^2). At any length the feature stays in [0, 1),
-but the step from one token to the next is 1 / length: a model trained at one length has not seen
-the spacing of another.
+No paper proposes it. Learned: w, [D], from N(0, std^2). At any length the feature is in [0, 1), but
+the step from token to token is 1 / length: a model has not seen the spacing of another length.
 
 It depends on the total length: that of training in training, of the window in evaluation, of the
 prompt with all that will follow it in generation (`at`). So it is absolute and, though it reads no

@@ -2,8 +2,7 @@
 
 Of the K / 2 frequencies of RoPE the first floor(p K / 2) stay; the others are 0, so that their
 pairs carry content at any distance. p = 1 is RoPE, p = 0 NoPE, 0.75 the paper's best. Nothing is
-learned. Beyond the training length the slowest pairs of RoPE reach unseen angles, and those do not
-turn here.
+learned. Beyond the training length RoPE's slowest pairs reach unseen angles; here they do not turn.
 """
 
 import dataclasses

@@ -13,8 +13,8 @@ The authors' code has a SiLU after the convolution, which the paper does not men
 variant="paper" leaves it out. The rank, 32, is theirs. Where heads share keys their map has full
 rank and the sharing heads one w; here each head has its own, of low rank.
 
-The product is over all tokens between, also those that a window hides. It takes q and k as they are
-before `qk`, so another member that rotates acts on the plain product alone. forget_gate+path is the
+The product is over all tokens between, also those that a window hides. It takes q and k before
+`qk`, so another member that rotates acts on the plain product alone. forget_gate+path is the
 authors' PaTH-FoX.
 """
 

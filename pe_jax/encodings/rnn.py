@@ -2,13 +2,11 @@
 
 Learned: p_0, [D], from N(0, 1), b, and a, [D, D], with W = exp(a - a^T). Beyond the training length
 the recursion goes on: that it could is the idea. Its author leaves the cell open; here W is a
-rotation (arXiv:1901.08428), so that no step enlarges a difference: with a free W training can make
-the recursion chaotic, and far positions mere rounding errors. tanh shrinks p_k; without b, as
-k^(-1/2).
+rotation (arXiv:1901.08428), so that no step enlarges a difference: a free W can become chaotic in
+training, and far positions rounding errors. tanh shrinks p_k; without b, as k^(-1/2).
 
-Positions are states after whole steps. As many are computed as the sequence has tokens (`at`), and
-others are NaN: with `randomized`, give `length` its max. In generation each token computes all of
-them anew.
+Positions are states after whole steps: as many as the sequence has tokens (`at`); others are NaN
+(with `randomized`, set `length` to its max). In generation each token recomputes all of them.
 """
 
 import dataclasses

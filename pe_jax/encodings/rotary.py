@@ -1,14 +1,12 @@
-"""The base classes of rotary encodings: each pair of a query's and a key's components is turned by
-an angle, which in Rotary is the position times the frequency of the pair.
+"""Base classes of rotary encodings: pairs of components of queries and keys are turned by an angle,
+in Rotary the position times the frequency of the pair.
 
-A new one is a subclass of Rotary with its `_frequencies` and a field for each constant in them.
-Where these depend on the evaluated length, it is a subclass of Scaled, too (scaled.py), whose `at`
-sets a field from it; pi.py is the pattern. Anything else is another hook: YaRN's temperature is
-`scale`. Where angles come from what `locate` makes of the tokens, `_angles` is overridden;
-carope.py is the pattern. A subclass is of RoPE's family: it can be swapped in on a model trained
-with `rope`, unless it learns parameters; two of them in one layer rotate twice. Each is a subclass
-of a class of this file or of scaled.py, and never of another of the table: a subclass replaces its
-parent when it is swapped in (specs/swap.py).
+A new one overrides `_frequencies` of Rotary, with a field for each constant. If they depend on the
+evaluated length, it derives from Scaled, too (scaled.py), whose `at` sets the factor (pattern:
+pi.py). Rotations by coordinates of `locate` override `_angles` (pattern: carope.py). A temperature
+is the hook `scale`. Subclasses are of RoPE's family: without learned parameters they can be swapped
+in on a model trained with `rope`; two of them in one layer rotate twice. None derives from another
+encoding of the table: a subclass replaces its parent when it is swapped in (specs/swap.py).
 """
 
 from __future__ import annotations
@@ -57,12 +55,10 @@ class Rotary(Turned):
 class Remapped(Rotary):
     """RoPE at another distance than i - j for `far` pairs; it is not in the table itself.
 
-    A rotation knows i - j alone, so queries and keys are rotated twice: to their positions, as in
-    RoPE, and to `far_positions`, whose difference is the distance of far pairs. A logit is the
-    product of one or the other, which costs no second product but in the tiles of blockwise
-    attention that hold near and far pairs, and in dense attention, where any pair is far. Memory is
-    RoPE's and a second q and k. By default all pairs further apart than the window are at that
-    distance.
+    Queries and keys are rotated twice: to their positions, as in RoPE, and to `far_positions`,
+    whose difference is the distance of far pairs. A second product is computed only in tiles of
+    blockwise attention with near and far pairs, and in dense attention if any pair is far. Memory
+    is RoPE's and a second q and k. By default pairs beyond the window are at its distance.
     """
 
     causal_only = "it changes the distances of earlier keys alone"

@@ -3,8 +3,7 @@
 
 w_i = 10000^(-2i / size), i = 1 .. size / 2, and h = 1 .. H. Nothing is learned; size is 128,
 whatever the model's. Beyond the training length the bias goes on falling, about as the logarithm of
-the distance. Each cosine less 1 is computed as -2 sin^2(w_i n / 2), which keeps the digits of small
-distances.
+the distance. Cosines minus 1 are -2 sin^2(w_i n / 2), which keeps digits at small distances.
 """
 
 import dataclasses

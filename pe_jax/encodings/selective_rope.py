@@ -6,13 +6,13 @@ Pair i of token m is turned by tau_i sum_{t <= m} g_t phi_ti in each head, phi =
 tokens, for each component apart. g = sigmoid(u . y + b) is a number for each head, and tau_i =
 base^(-2i / K) is fixed. Learned, in each layer: W, of low rank, as [D, rank] and [rank, H, K / 2],
 the taps, [4, H, K / 2], u, [D, H], and b, [H], 0 at first. Beyond the training length sums reach
-angles that were never seen.
+unseen angles.
 
 The paper begins with queries for y. This is the form of its section 4.3, for stability and quality:
 y, a rank of 8 or 16, the SiLU and the phase gate. Rank 16, four taps and the base are the code's,
 where SiLU and gate are off unless asked for. Deviations: the code divides each head's part of x by
-its own length; a learned bias, which adds little there, is not here; the two factors of W are N(0,
-1 / inputs) at first.
+its own length, and has a learned bias, which adds little; the two factors of W are N(0, 1 / inputs)
+at first.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 
 PE(pos, 2i) = sin(pos w_i), PE(pos, 2i + 1) = cos(pos w_i), w_i = base^(-2i / D); the input becomes
 x + PE. PE(pos + k) is a fixed rotation of PE(pos), and PE(pos) . PE(pos + k) = sum_i cos(w_i k).
-Nothing is learned. Beyond the training length the values stay bounded, but most of their
-combinations were never seen.
+Nothing is learned. Beyond the training length values stay bounded, but most combinations are
+unseen.
 
 variant="t2t" is the authors' code (tensor2tensor): w_i = base^(-i / (D/2 - 1)), so that the slowest
 wave is 1 / base, and all sines before all cosines. The paper multiplies the token embeddings by

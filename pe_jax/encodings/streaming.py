@@ -7,8 +7,7 @@ sinks + window - 1) - j. Nothing is learned. Beyond the training length no dista
 is in neither part cannot be read. `window(sinks=4)` hides the same keys and leaves the distances of
 the first ones as they are; `lm_infinite` puts all of them at one distance.
 
-The authors keep 4 first keys, and as many of the last as make the cache as long as the training
-length.
+The authors keep 4 first keys, and a cache as long as the training length.
 """
 
 import dataclasses

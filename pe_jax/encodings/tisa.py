@@ -3,8 +3,7 @@
 
 b_h(n) = sum_s a_hs exp(-|b_hs| (n - c_hs)^2), n = i - j, s = 1 .. kernels. Learned, once for all
 layers: a, b and c, [H, kernels], drawn as in the authors' code from N(0.1, 0.01^2) for a and b, and
-N(0, 5^2) for c, in tokens. Beyond the last bump the bias is 0, so beyond the training length keys
-are told apart by content alone.
+N(0, 5^2) for c, in tokens. Beyond the last bump, and so beyond the training length, the bias is 0.
 
 The authors count n = j - i, so that their c has the other sign; they have no causal model.
 """

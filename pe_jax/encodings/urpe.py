@@ -2,11 +2,10 @@
 2022; arXiv:2205.13401).
 
 o_i = sum_j c[h, i - j] softmax(z + b)_ij v_j, where b is the bias of another encoding (t5+urpe).
-The products are not normalised again, so that the attention can tell how long its input is.
-Learned: c, one number for each head and distance, 1 at first: the distances are 0 .. rows - 1, and
--(rows - 1) .. rows - 1 where the model is not causal. Distances beyond the last, and so those
-beyond the training length, take the last number: a choice of this file, the paper's matrix has none
-there.
+The products are not normalised again, so that attention depends on the length of its input.
+Learned: c, a number for each head and distance, 1 at first; distances are 0 .. rows - 1, on both
+sides if the model is not causal. Distances beyond the last, and so beyond the training length, take
+the last number, a choice of this file.
 """
 
 import dataclasses

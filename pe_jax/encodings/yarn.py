@@ -2,9 +2,8 @@
 
 w'_i = g_i w_i + (1 - g_i) w_i / s, s = L' / L: pairs that turn more than beta = 32 times within the
 training length L stay as they are (g = 1), those that turn less than alpha = 1 times are
-interpolated (g = 0). The logits are multiplied by 1 / t, sqrt(1 / t) = 0.1 ln s + 1
-(mscale = 0.1). Nothing is learned. Beyond the training length the slow pairs meet no new angle;
-fast ones have met all.
+interpolated (g = 0). The logits are multiplied by 1 / t, sqrt(1 / t) = 0.1 ln s + 1 (mscale = 0.1).
+Nothing is learned. Beyond the training length no pair meets a new angle.
 
 Between alpha and beta the paper's g is linear in the number of turns r_i = L w_i / (2 pi)
 (variant="paper"). In the authors' code, which published checkpoints use, it is linear in i, between

@@ -160,5 +160,3 @@ def test_ssmax_begins_with_logits_as_large_as_without_it(length):
 def test_ssmax_with_the_scale_of_log_n_is_log_n_beyond_it():
     scaled = attended("ssmax", s=jnp.full(3, 1 / math.log(8)))
     assert_near(scaled[7:], attended("log_n")[7:], 1e-5)
-    constant = attended("ssmax(offset=True)", s=jnp.zeros(3), b=jnp.ones(3))
-    assert_near(constant, attended("nope"), 1e-6)

@@ -202,9 +202,8 @@ def log_n(e, params, case):
 
 
 def ssmax(e, params, case):
-    """Nakanishi (2025): n^{s z} = e^{s ln(n) z}, n the number of keys; (s ln n + b) z."""
-    s, b = params["s"], params.get("b", np.zeros(e.dims.heads))
-    return tempered(case, lambda n, h: s[h] * math.log(n) + b[h])
+    """Nakanishi (2025): n^{s z} = e^{s ln(n) z}, n the number of keys."""
+    return tempered(case, lambda n, h: params["s"][h] * math.log(n))
 
 
 REFERENCES = {
