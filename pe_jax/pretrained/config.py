@@ -380,28 +380,25 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
             "config.json scales RoPE in all layers, or in all without a window: other layers need "
             "own code"
         )
-    return {"rope_theta": float(e.base), **_written(e)}
-
-
-# The rope_type and its numbers; rope_theta where it is not the base.
-def _written(e: Rotary) -> dict[str, Any]:
     if isinstance(e, NTK):
         head = e.dims.head
         return {"rope_type": "default", "rope_theta": e.base * e._factor ** (head / (head - 2))}
     kinds = {ENCODINGS[name]: kind for kind, (name, *_) in SCALINGS.items()}
     if type(e) not in kinds or getattr(e, "variant", "code") == "paper" or getattr(e, "first", 0):
         raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
-    own: dict[str, Any] = {**vars(e)}
+    numbers: dict[str, Any] = {**vars(e)}
     if isinstance(e, Scaled):
-        own |= {"factor": float(e._factor), "length": e._length}
+        numbers |= {"factor": float(e._factor), "length": e._length}
     if isinstance(e, YaRN) and e.mscale != 0.1:
-        own["attention_factor"] = e.attention_factor or e.mscale * math.log(e._factor) + 1
+        numbers["attention_factor"] = e.attention_factor or e.mscale * math.log(e._factor) + 1
     if isinstance(e, LongRoPE):
         pairs = e.dims.head // 2
-        own |= {"short": [*(e.short or pairs * [1.0])], "long": [*(e.long or pairs * [e._factor])]}
+        numbers["short"] = [*(e.short or pairs * [1.0])]
+        numbers["long"] = [*(e.long or pairs * [e._factor])]
     _, needed, more = SCALINGS[kinds[type(e)]]
-    said = {theirs: own[NUMBERS[theirs]] for theirs in needed + more}
-    return {"rope_type": kinds[type(e)]} | {n: v for n, v in said.items() if v is not None}
+    written = {theirs: numbers[NUMBERS[theirs]] for theirs in needed + more}
+    written |= {"rope_theta": float(e.base), "rope_type": kinds[type(e)]}
+    return {name: value for name, value in written.items() if value is not None}
 
 
 def max_position_embeddings(e: Encoding, length: int) -> int:

@@ -308,19 +308,6 @@ def test_temperature_0_is_greedy_and_equal_logits_break_to_the_first():
             assert sampling(logits, jax.random.key(seed)).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize(
-    ("fields", "said"),
-    (
-        ({"temperature": float("nan")}, "temperature must be .* of at least 0"),
-        ({"top_k": 10**20}, "top_k must be .* smaller than"),
-        ({"top_p": 0.0}, "top_p must be .* above 0"),
-    ),
-)
-def test_a_wrong_sampling_is_said(fields, said):
-    with pytest.raises(ValueError, match=said):
-        Sampling(**fields)
-
-
 # The command line
 
 

@@ -48,11 +48,6 @@ def tokens():
     return jnp.asarray(np.random.default_rng(0).integers(0, TINY.vocab, (2, LENGTH)), jnp.int32)
 
 
-def sizes(lm):
-    layer = nnx.to_flat_state(nnx.state(lm.blocks[0], nnx.Param))
-    return {".".join(map(str, path)): leaf.shape for path, leaf in layer}
-
-
 @nnx.jit
 def logits(lm):
     return lm(tokens())[0]
@@ -97,20 +92,6 @@ def test_the_cache_holds_the_shared_keys_alone():
     call = nnx.jit(lambda lm: lm(tokens(), Cache.empty(TINY.layers))[1])
     cache = call(built(kv_heads=1))
     assert cache.layers[0].k.shape == (2 * 1, 4, LENGTH)
-
-
-def test_the_parameters_of_each_form():
-    before = sizes(built())
-    assert before["key_value.kernel"] == (16, 32) and "gate.kernel" not in before
-    assert sizes(built(kv_heads=2))["key_value.kernel"] == (16, 16)
-    wide = sizes(built(head=6))
-    assert wide["query.kernel"] == (16, 24) and wide["out.kernel"] == (24, 16)
-    assert sizes(built(gated=True))["gate.kernel"] == (16, 64)
-    qkv, every = sizes(built(biases="qkv")), sizes(built(biases="all"))
-    assert {name for name in qkv if "bias" in name} == {"query.bias", "key_value.bias"}
-    names = {"query", "key_value", "out", "up", "down"}
-    assert {name for name in every if "bias" in name} == {f"{name}.bias" for name in names}
-    assert sizes(built(qk_norm=True))["query_norm.scale"] == (4,)
 
 
 def test_both_branches_read_what_enters_the_layer():
