@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Num
 
@@ -32,10 +31,6 @@ class Rows(NamedTuple):
     """
     coords: tuple[Any, ...]
     """For each encoding the result of `locate`, pytrees of [L, ...]."""
-
-    def take(self, start, size: int) -> Rows:
-        """`size` rows from `start` on (may be traced)."""
-        return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), self)
 
 
 class Queries(NamedTuple):

@@ -64,10 +64,6 @@ class Recommendation:
     choices: tuple[Choice, ...]
 
     @property
-    def longest(self) -> int:
-        return self.lengths[-1]
-
-    @property
     def ranked(self) -> list[Choice]:
         """The choices; in a run as if trained at fewer tokens without the model as it is, which is
         the truth there.
@@ -81,9 +77,7 @@ class Recommendation:
         """
         best = [[c for c in self.ranked if c.best(i)] for i in range(len(self.metrics))]
         by_all = [c for c in best[0] if all(c in others for others in best if others)]
-        return max(
-            by_all or best[0], key=lambda c: (not c.way, c.scaling is not None), default=None
-        )
+        return max(by_all or best[0], key=lambda c: (not c.way, bool(c.scaling)), default=None)
 
 
 def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01) -> Recommendation:
@@ -161,7 +155,7 @@ def _scaling(
 def sheet(asked: Recommendation) -> Sheet:
     """The table with its answer."""
     metric, *others = asked.metrics
-    change = f"{metric.unit} at {asked.longest}:\nminus {asked.baseline}"
+    change = f"{metric.unit} at {asked.lengths[-1]}:\nminus {asked.baseline}"
     scores = [f"{m.unit}:\n{m.words}" for m in others]
     short = f"at {asked.lengths[0]}:\nminus {AS_IT_IS}"
     of_metric = zip(*(choice.scores for choice in asked.choices), strict=True)
@@ -187,7 +181,7 @@ def sheet(asked: Recommendation) -> Sheet:
         numbers.append(
             {
                 "swap": c.name,
-                "length": asked.longest,
+                "length": asked.lengths[-1],
                 "baseline": asked.baseline,
                 "difference": mean,
                 "half": half,
@@ -200,7 +194,7 @@ def sheet(asked: Recommendation) -> Sheet:
             }
         )
     return Sheet(
-        f"Which scaling should {asked.result.label} get at {asked.longest} tokens?",
+        f"Which scaling should {asked.result.label} get at {asked.lengths[-1]} tokens?",
         ("swap", change, *scores, short, "needs"),
         (("", tuple(rows)),),
         (Note("Answer", _line(asked)),),
@@ -214,7 +208,7 @@ def sheet(asked: Recommendation) -> Sheet:
 def _line(asked: Recommendation) -> str:
     chosen = asked.chosen
     if chosen is None:
-        return f"Nothing has a score at {asked.longest} tokens."
+        return f"Nothing has a score at {asked.lengths[-1]} tokens."
     parts = [f"Choose {chosen.name}." if chosen.way else f"Keep the model {AS_IT_IS}."]
     for i, metric in enumerate(asked.metrics):
         better = [c.name for c in asked.ranked if c.best(i)]
@@ -231,7 +225,7 @@ def _line(asked: Recommendation) -> str:
     parts.append(f"config.json: {json.dumps(chosen.scaling)[1:-1]}.")
     model, lm = asked.result.config["train"]["init_from"], asked.result.config.get("lm", {})
     if chosen.way and (model.startswith("hf:") or lm.get("activation") == "silu"):  # a Llama
-        options = (f"--model={model}", f"--swap={chosen.way.swap}", f"--length={asked.longest}")
+        options = (f"--model={model}", f"--swap={chosen.way.swap}", f"--length={asked.lengths[-1]}")
         command = shlex.join(("pe-jax", "export", *options, "--out=DIR"))
         parts.append(f"{command} writes the folder.")
     return " ".join(parts)

@@ -22,6 +22,7 @@ from helpers import (
     rows,
     sampled,
     scattered,
+    take,
 )
 
 from pe_jax import geometry
@@ -293,7 +294,7 @@ def on_block_and_whole(pe, x, pos, q, k):
     part of what it gives for all.
     """
     everything, found = rows(pe, x, pos), {}
-    queries, keys = everything.take(9, 6).coords, everything.take(4, 7).coords
+    queries, keys = take(everything, 9, 6).coords, take(everything, 4, 7).coords
     for (i, e), params in zip(enumerate(pe.encodings), pe.params, strict=True):
         whole, pair = (everything.coords[i],) * 2, (queries[i], keys[i])
         if overrides(e, "qk"):
@@ -322,7 +323,7 @@ def test_a_key_of_index_minus_one_is_not_there(name):
     x, q, k, v, pos = (jnp.asarray(a) for a in (case.x, case.q, case.k, case.v, case.pos))
     idx = jnp.where(jnp.arange(LENGTH) < 5, -1, jnp.arange(LENGTH))
     keys = rows(pe, x, pos)._replace(idx=idx)
-    queries = keys.take(12, 8)
+    queries = take(keys, 12, 8)
     short = jax.tree.map(lambda a: a[5:], keys)
     for form in (jax.jit(attend), jax.jit(blockwise)):
         want = form(pe, q[12:], k[5:], v[5:], queries, short)
@@ -372,7 +373,7 @@ def test_queries_in_the_middle_of_the_keys(name):
     q, k, v = (jnp.asarray(a) for a in (case.q, case.k, case.v))
     keys = rows(pe, jnp.asarray(case.x), jnp.asarray(case.pos))
     for form in (jax.jit(attend), jax.jit(blockwise)):
-        got = form(pe, q[3:12], k, v, keys.take(3, 9), keys)
+        got = form(pe, q[3:12], k, v, take(keys, 3, 9), keys)
         assert_near(got, want[3:12], 1e-5, form)
 
 
@@ -429,7 +430,7 @@ def test_blocks_that_a_window_leaves_out_change_nothing(name, causal):
             here = dataclasses.replace(pe, params=params)
             keys = rows(here, inputs["x"], pos)._replace(idx=idx)
             q = jax.lax.dynamic_slice_in_dim(inputs["q"], first, queries)
-            out = form(here, q, inputs["k"], inputs["v"], keys.take(first, queries), keys)
+            out = form(here, q, inputs["k"], inputs["v"], take(keys, first, queries), keys)
             return (out * towards).sum(), out
 
         forms = attend, functools.partial(attend_blockwise, block=4)

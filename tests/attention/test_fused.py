@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from cases import CASES, WIDE, encodings
 from flax import nnx
-from helpers import assert_near, bind, example, folded, layer, output, perturbed, rows
+from helpers import assert_near, bind, example, folded, layer, output, perturbed, rows, take
 
 from pe_jax.attention import choose as choosing
 from pe_jax.attention import pointwise
@@ -182,7 +182,7 @@ def test_tiles_that_a_window_leaves_out_and_keys_that_are_not_there_change_nothi
         keys = rows(pe, jnp.asarray(case.x), jnp.arange(length))._replace(idx=idx)
 
         def run(q, k, v):
-            seeing = keys.take(length - queries, queries)
+            seeing = take(keys, length - queries, queries)
             out = form(pe, q, k, v, seeing, keys)
             out = jnp.where((seeing.idx >= 0)[:, None, None], out, 0.0)
             return (out * jnp.cos(jnp.arange(out.size)).reshape(out.shape)).sum(), out

@@ -133,6 +133,11 @@ def embed(pe, x, tokens, pos):
     return x
 
 
+def take(rows, start, size):
+    """`size` rows from `start` on, which may be traced."""
+    return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, size), rows)
+
+
 def rows(pe, x, pos):
     """The rows of all tokens of one sequence, at these positions; x is what `locate` sees."""
     return Rows(jnp.arange(len(x)), pos, pe.locate(x, pos))
@@ -161,7 +166,7 @@ def _output(pe, case, queries, form):
     first = length - (queries or length)
     keys = rows(pe, case["x"], case["pos"])
     q, k, v = case["q"][first:], case["k"], case["v"]
-    return form(pe, q, k, v, keys.take(first, length - first), keys)
+    return form(pe, q, k, v, take(keys, first, length - first), keys)
 
 
 @functools.partial(jax.jit, static_argnames=("queries", "form"))
