@@ -15,7 +15,7 @@ from pe_jax.configs import base
 TASKS = (
     ("copy", {"variant": "cmc"}),
     ("copy", {"variant": "rsc"}),
-    ("reverse", {}),
+    ("reverse", {"variant": "mc"}),
     ("addition", {}),
     ("parity", {}),
 )

@@ -7,9 +7,10 @@ max_jitter is at most 0.5. Nothing is learned, and nothing is drawn in evaluatio
 floats, which sinusoids, rotations and biases take and tables do not. Beyond the training length,
 positions up to max_scale (L + max_shift) were seen.
 
-The paper's max_shift is 5 for text; None is the training length. One draw a step serves the batch;
-the paper draws for each sequence, as does per_sequence=True. For speech the paper counts positions
-from their mean, which is not here.
+With centred=True positions are counted from their mean, in training and in evaluation, as in the
+paper for speech, not for text. Its max_shift is 5 for text and 60 s for speech; None is the
+training length. One draw a step serves the batch; the paper draws for each sequence, as does
+per_sequence=True.
 """
 
 import dataclasses
@@ -30,13 +31,16 @@ class CAPE(Encoding):
     """None: the training length."""
     max_jitter: NotNegative = 0.5
     max_scale: AtLeastOne = 1.03
+    centred: bool = False
     per_sequence: bool = False
 
     def positions(self, tokens, pos, key, train):
-        pos = pos.astype(jnp.float32)
+        here, pos = pos >= 0, pos.astype(jnp.float32)
+        pos = pos - pos.mean(where=here) if self.centred else pos
         if not train:
             return pos
         most = self.dims.train_len if self.max_shift is None else self.max_shift
+
         shift, jitter, scale = jax.random.split(self._drawing(key), 3)
         pos = pos + most * jax.random.uniform(shift, minval=-1.0)
         pos = pos + self.max_jitter * jax.random.uniform(jitter, pos.shape, minval=-1.0)

@@ -7,13 +7,15 @@ the table p itself below N: u_i = (p_i - a p_0) / (1 - a). That is, as computed 
 
 which below N is `learned`, bit for bit. Learned: p, the parameters of `learned`, so that it can be
 swapped in on a model trained with that; trained by itself at more than `length` tokens, it learns
-both levels. Beyond N, by default the training length, sums are of rows that training has seen,
-though not together; beyond N^2 they are NaN. a = 0.5 is refused: there the two levels are one.
+both levels. Beyond N, which is the training length by default, the sums are of rows that training
+has seen, though not together; beyond N^2 they are NaN. a = 0.5 is refused, where the two levels
+cannot be told apart.
 """
 
 import dataclasses
 
 import jax
+import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
 from pe_jax.fields import Count, Fraction, NotNegative
@@ -28,6 +30,8 @@ class Hierarchical(Encoding):
     length: Count | None = None
     """N, rows of the table; None: the training length."""
     std: NotNegative = 0.02
+    clip: bool = False
+    """Whether positions beyond N^2 take the last one's vector in place of NaN."""
     alpha: Fraction = 0.4
 
     def __post_init__(self):
@@ -45,10 +49,11 @@ class Hierarchical(Encoding):
         return {"table": self.std * jax.random.normal(key, (self._rows, self.dims.model))}
 
     def limit(self):
-        return self._rows**2
+        return None if self.clip else self._rows**2
 
     def embed(self, params, x, tokens, pos):
         N, table = self._rows, params["table"]
+        pos = jnp.minimum(pos, min(N**2, 2**31) - 1) if self.clip else pos
         far = lookup(table, pos // N) - table[:1]
         vectors = lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far
         return x + vectors.astype(x.dtype)

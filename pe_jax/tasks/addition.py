@@ -1,19 +1,26 @@
-"""Addition of two decimal numbers (Kazemnejad et al., 2023, arXiv:2305.19466), a digit a symbol, in
-the formats of three papers.
+"""Addition of two decimal numbers, a digit a symbol, in the formats of five papers.
 
 n is the number of digits of the longer number. The numbers of digits of both are drawn uniformly
 from the 2n - 1 pairs whose greater one is n; then each number uniformly from those of so many
 digits, with 0 among those of one digit. The input is a + b, without the words of a prompt, and
 SEPARATOR is the =. The answer is the sum, then END.
 
-    order            padded  example of 653 + 49, n = 3
-    plain            no      6 5 3 + 4 9 = 7 0 2 END              Kazemnejad et al. (2023)
-    reversed_answer  yes     6 5 3 + 0 4 9 = 2 0 7 0 END          Cho et al. (2024)
-    reversed         no      3 5 6 + 9 4 = 2 0 7 END              McLeish et al. (2024)
+    order            padded  hints  example of 653 + 49, n = 3
+    plain            no      0      6 5 3 + 4 9 = 7 0 2 END              Kazemnejad et al. (2023)
+    reversed_answer  yes     0      6 5 3 + 0 4 9 = 2 0 7 0 END          Cho et al. (2024)
+    reversed         no      0      3 5 6 + 9 4 = 2 0 7 END              McLeish et al. (2024)
+    reversed         no      h >= 4 h0 3 h1 5 h2 6 + h0 9 h1 4 = h0 2 h1 0 h2 7 END
 
-padded=True writes both numbers with n digits and the sum with n + 1. scratchpad=True (order plain)
-adds column by column, from the lowest digits x and y with the carry c before them, and once more
-where a carry is left:
+padded=True writes both numbers with n digits and the sum with n + 1. With hints=h each digit stands
+behind a marker, the same for digits of equal significance in a, b and the sum (Zhou et al., 2023,
+arXiv:2310.16028, and 2024, arXiv:2402.09371). The n + 1 markers of a sample are consecutive and
+begin at random, so there are lengths up to h - 1. The first is that of the lowest digit where order
+is "reversed", and otherwise that of the highest digit which a sum may have. Beside markers padded
+numbers have n + 1 digits, too, as in the code of Cho et al. (arXiv:2405.20671). Its markers run
+backwards in the sum, by an error that is not followed.
+
+scratchpad=True (Kazemnejad et al., arXiv:2305.19466; order plain) adds column by column, from the
+lowest digits x and y with the carry c before them, and once more where a carry is left:
 
     in x y comp x + y + var = <x + y> + c = <s> out <s mod 10> var <carry> re <the rest> #
 
@@ -21,8 +28,7 @@ where a carry is left:
                in 0 1 comp 0 + 1 + var = 1 + 1 = 2 out 2 var 0 re + thus 2 2 END
 
 All three papers have each pair of lengths up to some N equally often, so longer samples are more
-frequent there than with n drawn uniformly. McLeish et al. (arXiv:2405.17399) draw no number 0. The
-format of Cho et al. is that of arXiv:2405.20671.
+frequent there than with n drawn uniformly. McLeish et al. (arXiv:2405.17399) draw no number 0.
 """
 
 import dataclasses
@@ -32,6 +38,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
+from pe_jax.fields import Natural
 from pe_jax.tasks.written import NOTHING, STEP, Written, two_digits, upto
 
 
@@ -44,24 +51,32 @@ class Addition(Written):
     """plain: the highest digit first. reversed: the lowest first, in all numbers or in the sum."""
     padded: bool = False
     """Whether zeros make all numbers as long as they may be."""
+    hints: Natural = 0
+    """How many markers of significance there are; 0: digits have none."""
 
     def __post_init__(self):
         super().__post_init__()
-        if self.scratchpad and (self.order != "plain" or self.padded):
-            raise ValueError("Addition's scratchpad is of order='plain', without padding")
+        if self.scratchpad and (self.order != "plain" or self.padded or self.hints):
+            raise ValueError("Addition's scratchpad is of order='plain', without padding and hints")
 
     def _names(self):
-        return (*"0123456789", "end", "+", *STEP * self.scratchpad)
+        hints = (f"h{i}" for i in range(self.hints))
+        return (*"0123456789", "end", "+", *STEP * self.scratchpad, *hints)
+
+    def has(self, n):
+        return n >= 1 and (self.hints == 0 or n + 1 <= self.hints)
 
     def labels(self):
-        return self.symbols - (not self.scratchpad)  # "+", the last, is no digit
+        return self.symbols - (not self.hints and not self.scratchpad)  # "+", the last, is no digit
 
     def _counts(self, n):
+        each = 2 if self.hints else 1
+        width = n + 1 if self.padded and self.hints else n
         steps = self.scratchpad * (24 * (n + 1) + n * (n - 1))
-        return 2 * n + 1, n + 2 + steps
+        return 2 * each * width + 1, each * (n + 1) + 1 + steps
 
     def _draw(self, key, n, longest):
-        pair, first, second, _ = jax.random.split(key, 4)
+        pair, first, second, hint = jax.random.split(key, 4)
         other = jax.random.randint(pair, (), 1 - n, n)  # below 0: the second number is the longer
         a_length, b_length = n + jnp.minimum(other, 0), n - jnp.maximum(other, 0)
         a, b = _number(first, a_length, longest), _number(second, b_length, longest)
@@ -69,10 +84,12 @@ class Addition(Written):
         total = (a + b + carry) % 10
         lengths = (a_length, b_length, n + carry[n])
         if self.padded:
-            lengths = n, n, n + 1
+            width = n + (self.hints > 0)
+            lengths = (width, width, n + 1)
+        start = jax.random.randint(hint, (), 0, jnp.maximum(self.hints - n, 1))
         low_first = self.order == "reversed", self.order == "reversed", self.order != "plain"
         a_digits, b_digits, answer = (
-            upto(number, length)[:: 1 if low else -1]  # numbers are given from the lowest digit on
+            self._digits(number, length, n, start, low)
             for number, length, low in zip((a, b, total), lengths, low_first, strict=True)
         )
         input = jnp.concatenate([a_digits, jnp.array([self._id("+")]), b_digits])
@@ -80,6 +97,17 @@ class Addition(Written):
             steps = self._columns(a, b, carry, (a_length, b_length), n)
             answer = jnp.concatenate([steps, answer])
         return self._drawn(input, answer, longest)
+
+    def _digits(self, number, length, n, start, lowest_first) -> Int[Array, "D"]:
+        """A number's digits, which are given from the lowest on, as they are written."""
+        written = upto(number, length)
+        if self.hints:
+            place = jnp.arange(len(number))
+            marker = self._id("h0") + start + (place if self.order == "reversed" else n - place)
+            marker = jnp.where(written == NOTHING, NOTHING, marker)
+            pair = (marker, written) if lowest_first else (written, marker)
+            written = jnp.stack(pair, axis=1).reshape(-1)
+        return written if lowest_first else written[::-1]
 
     def _columns(self, a, b, carry, lengths, n) -> Int[Array, "S"]:
         """The steps of the scratchpad."""
@@ -101,12 +129,29 @@ class Addition(Written):
         # fmt: on
 
     def _answer(self, input):
-        plus, forward = input.index(self._id("+")), -1 if self.order == "reversed" else 1
-        numbers = input[:plus], input[plus + 1 :]
-        a, b = (int("".join(map(str, digits[::forward]))) for digits in numbers)
-        digits = [int(digit) for digit in str(a + b).zfill((plus + 1) * self.padded)]
+        plus = self._id("+")
+        numbers = [input[: input.index(plus)], input[input.index(plus) + 1 :]]
+        each = 2 if self.hints else 1
+        forward = -1 if self.order == "reversed" else 1
+        a, b = (int("".join(map(str, x[each - 1 :: each][::forward]))) for x in numbers)
+        width = len(numbers[0]) // each + (not self.hints) if self.padded else 0
+        digits = [int(digit) for digit in str(a + b).zfill(width)]
+        if self.hints:
+            digits = self._marked(digits, numbers)
+        if self.order != "plain":
+            digits = [x for i in range(len(digits), 0, -each) for x in digits[i - each : i]]
         steps = self._ids(self._worked(a, b)) if self.scratchpad else []
-        return [*steps, *digits[:: 1 if self.order == "plain" else -1], self._id("end")]
+        return [*steps, *digits, self._id("end")]
+
+    def _marked(self, digits: list[int], numbers: list[list[int]]) -> list[int]:
+        """The digits of a sum in plain order, each behind the marker that a number has there, or
+        behind the one that goes on from it.
+        """
+        longer = max(numbers, key=len)
+        step = 1 if self.order == "reversed" else -1
+        lowest = longer[0] if self.order == "reversed" else longer[-2]
+        marks = [lowest + step * place for place in range(len(digits))][::-1]
+        return [symbol for pair in zip(marks, digits, strict=True) for symbol in pair]
 
     def _worked(self, a: int, b: int) -> list[str]:
         """The words of a scratchpad."""

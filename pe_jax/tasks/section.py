@@ -12,11 +12,7 @@ from pe_jax.errors import nearest
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
-GONE: dict[str, dict[str, Any]] = {
-    "addition": {"hints": 0},
-    "dyck": {"behind_closing": False},
-    "reverse": {"variant": "mc"},
-}
+GONE: dict[str, dict[str, Any]] = {"dyck": {"behind_closing": False}}
 """Fields of earlier releases, by task, with the one value that this release computes."""
 
 

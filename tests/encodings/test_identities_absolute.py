@@ -101,9 +101,25 @@ def test_multiplicative_positions_start_as_none_and_reach_the_gradient():
 
     slope = jax.grad(loss)(e.init(jax.random.key(0)))["table"]
     assert_near(slope, x**2, 1e-6)
+    assert_near(
+        embedded("multiplicative(additive=True)", length=8, spread=0.0) - x,
+        vectors("multiplicative(additive=True)", length=8, spread=0.0),
+        1e-5,
+    )
 
 
 # Sinusoids
+
+
+def test_concatenated_sinusoids_start_as_added_ones():
+    added = embedded("sinusoidal")
+    joined = embedded("sinusoidal(merge='concatenate')", spread=0.0)
+    assert_near(joined, added, 1e-6)
+    assert np.abs(embedded("sinusoidal(merge='concatenate')") - added).max() > 0.1
+    ones = jnp.ones((LENGTH, DIMS.model))
+    assert_near(
+        embedded("sinusoidal(merge='multiply')", x=ones), ones + vectors("sinusoidal"), 1e-6
+    )
 
 
 def test_the_slowest_wave_of_the_paper_and_of_its_code():

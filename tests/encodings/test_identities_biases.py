@@ -31,6 +31,7 @@ def attended(spec, case=CASE, dims=DIMS, **params):
         ("alibi(learned=True,slope_scale=4.0)", "alibi(slope_scale=4.0)"),
         ("shape(max_shift=0)+rope", "rope"),
         ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0)+rope", "rope"),
+        ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0,centred=True)+rope", "rope"),
     ],
 )
 def test_one_is_the_other(spec, other):
@@ -138,6 +139,8 @@ def test_shape_and_cape_draw_in_training_alone():
     assert (moved == moved[0]).all() and 0 < moved[0] <= 64
     jittered = one("cape").positions(tokens, pos, jax.random.key(1), True)
     assert (np.diff(jittered) > 0).all() and np.abs(np.diff(jittered) - 1).max() > 0.3
+    centred = one("cape(centred=True)").positions(tokens, pos, None, False)
+    assert centred[0] == -24.5 and centred[-1] == 24.5
 
 
 # Temperatures
@@ -160,3 +163,5 @@ def test_ssmax_begins_with_logits_as_large_as_without_it(length):
 def test_ssmax_with_the_scale_of_log_n_is_log_n_beyond_it():
     scaled = attended("ssmax", s=jnp.full(3, 1 / math.log(8)))
     assert_near(scaled[7:], attended("log_n")[7:], 1e-5)
+    constant = attended("ssmax(offset=True)", s=jnp.zeros(3), b=jnp.ones(3))
+    assert_near(constant, attended("nope"), 1e-6)

@@ -240,7 +240,7 @@ def test_fields_at_the_ends_of_their_ranges_are_finite(subtests):
         ("pj_bias(order=34)", {}),
         ("cpb(variant='code')", {"train_len": 1}),
         ("resonance(base=0.005)", {}),
-        ("hierarchical(length=46341)", {}),
+        ("hierarchical(length=46341,clip=True)", {}),
         ("evq_cosh(tau=700.0)", {}),
     ):
         with subtests.test(spec=spec):

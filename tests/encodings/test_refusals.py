@@ -10,7 +10,7 @@ REFUSED = [
     ("normalized(length=0)", {}, "length must be an integer of at least 1 or None, got 0"),
     ("floater(steps=0)", {}, "steps must be an integer of at least 1, got 0"),
     ("conv(kernel=1)", {}, "kernel must be an integer of at least 2, got 1"),
-    ("sinusoidal(variant='sum')", {}, "one of 'paper', 't2t', got 'sum'"),
+    ("sinusoidal(merge='sum')", {}, "one of 'add', 'multiply', 'concatenate', got 'sum'"),
     ("complex[::2]", {}, "leave out its layers, got '::2'"),
     ("p_rope(p=1.5)", {}, "p must be a finite number of at least 0 and at most 1, got 1.5"),
     ("partial_rope(rotary_pct=0.1)", {}, "rotary_pct=0.1; take one from 0.25 to 1"),

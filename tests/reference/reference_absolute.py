@@ -44,7 +44,8 @@ def hierarchical(e, params, case):
     """Su (2020), kexue.fm/archives/7947: q_{(i-1) n + j} = a u_i + (1 - a) u_j, counted from 1.
 
     u_i = (p_i - a p_1) / (1 - a), so that q_k = p_k for the n rows of the table; counted from 0,
-    position k has i = k div n and j = k mod n. n^2 positions; beyond them, not a number.
+    position k has i = k div n and j = k mod n. n^2 positions; beyond them, not a number, or the
+    last of them where clipped.
     """
     table, a = params["table"], e.alpha
     n = len(table)
@@ -53,6 +54,7 @@ def hierarchical(e, params, case):
         return (table[i] - a * table[0]) / (1 - a)
 
     def row(x, p, i):
+        p = min(p, n * n - 1) if e.clip else p
         return x + (a * u(p // n) + (1 - a) * u(p % n) if p < n * n else np.nan)
 
     return _rows(case, row)
@@ -77,16 +79,36 @@ def sinusoid(pos, size, base, variant):
 
 
 def sinusoidal(e, params, case):
-    """Vaswani et al. (2017): x_i + PE(i)."""
-    return _rows(case, lambda x, p, i: x + sinusoid(p, e.dims.model, e.base, e.variant))
+    """Vaswani et al. (2017): x_i + PE(i); or both side by side, [x_i, PE(i)], and a learned
+    projection back to D; or Su (2021), kexue.fm/archives/8130, by components, x_i PE(i).
+
+    Deviation from Su's article, as in his code (bert4keras): x_i (1 + PE(i)), for PE(0) has zeros.
+    """
+
+    def row(x, p, i):
+        pe = sinusoid(p, e.dims.model, e.base, e.variant)
+        if e.merge == "multiply":
+            return x * (1 + pe)
+        if e.merge == "concatenate":
+            return np.concatenate([x, pe]) @ params["project"]
+        return x + pe
+
+    return _rows(case, row)
 
 
 def multiplicative(e, params, case):
-    """Su (2021), kexue.fm/archives/8130, as in his code: x_i (1 + p_i), by components. Beyond the
-    table: not a number.
+    """Su (2021), kexue.fm/archives/8130, as in his code: x_i (1 + p_i), by components.
+
+    With `additive` a second learned table is added, x_i (1 + p_i) + s_i. Beyond: not a number.
     """
-    table = params["table"]
-    return _rows(case, lambda x, p, i: x * (1 + (table[p] if p < len(table) else np.nan)))
+
+    def at(name, p):
+        return params[name][p] if p < len(params[name]) else np.nan
+
+    return _rows(
+        case,
+        lambda x, p, i: x * (1 + at("table", p)) + (at("shift", p) if e.additive else 0),
+    )
 
 
 def rnn(e, params, case):

@@ -170,9 +170,12 @@ def cape(e, params, case):
 
     ln lambda ~ U(-ln lambda_max, ln lambda_max), Delta ~ U(-Delta_max, Delta_max), each one for a
     sequence, eps_i ~ U(-eps_max, eps_max): `e.max_scale`, `e.max_shift` (unless given, the training
-    length) and `e.max_jitter`. In training alone; else the positions as they are.
+    length) and `e.max_jitter`. In training alone; else the positions as they are. `e.centred`:
+    their mean taken away first, always.
     """
     pos = [float(p) for p in case.pos]
+    if e.centred:
+        pos = [p - sum(pos) / len(pos) for p in pos]
     most = e.dims.train_len if e.max_shift is None else e.max_shift
     log_scale = math.log(e.max_scale)
 
@@ -202,8 +205,9 @@ def log_n(e, params, case):
 
 
 def ssmax(e, params, case):
-    """Nakanishi (2025): n^{s z} = e^{s ln(n) z}, n the number of keys."""
-    return tempered(case, lambda n, h: params["s"][h] * math.log(n))
+    """Nakanishi (2025): n^{s z} = e^{s ln(n) z}, n the number of keys; (s ln n + b) z."""
+    s, b = params["s"], params.get("b", np.zeros(e.dims.heads))
+    return tempered(case, lambda n, h: s[h] * math.log(n) + b[h])
 
 
 REFERENCES = {

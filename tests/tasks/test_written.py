@@ -7,7 +7,7 @@ import collections
 import numpy as np
 import pytest
 import scipy.stats
-from test_tasks import drawn
+from test_tasks import drawn, samples
 
 from pe_jax.tasks.addition import Addition
 from pe_jax.tasks.copy import Copy
@@ -17,15 +17,25 @@ from pe_jax.tasks.sort import Sort
 from pe_jax.tasks.summation import Summation
 from pe_jax.testing import check_task
 
-COUPLED = Addition(order="reversed_answer", padded=True)
-ABACUS = Addition(order="reversed")
+ALIGNED = {
+    "coupled": Addition(order="reversed_answer", padded=True),
+    "abacus": Addition(order="reversed"),
+    "hints": Addition(order="reversed", hints=15),
+    "padded hints": Addition(order="reversed_answer", padded=True, hints=15),
+    "plain hints": Addition(hints=15),
+    "all reversed": Addition(order="reversed", padded=True, hints=15),
+    "encoder": Addition(False, order="reversed", hints=15),
+}
+APART = ("abacus", "hints", "padded hints")  # what is of others together
 FORMS = [
-    Copy(variant="rsc", alphabet=5),
+    *(Copy(variant=variant, alphabet=5) for variant in ("rsc", "cmc2x", "rsc2x", "rdc")),
+    *(Reverse(variant=variant, alphabet=5) for variant in ("mc2x", "mcrv")),
     Parity(running=True),
     *(cls(scratchpad=True) for cls in (Parity, Summation, Sort, Addition)),
-    COUPLED,
-    Addition(False, order="reversed", padded=True),
-    pytest.param(ABACUS, marks=pytest.mark.slow, id="abacus"),
+    *(
+        pytest.param(task, marks=pytest.mark.slow if form in APART else (), id=str(task))
+        for form, task in ALIGNED.items()
+    ),
 ]
 
 
@@ -42,14 +52,22 @@ def test_every_form_is_what_its_oracle_says(task):
 
 EXAMPLES = [
     (Copy(), "10 3 10", "10 3 10 end"),
+    (Copy(variant="cmc2x"), "10 3", "10 3 next 10 3 end"),
+    (Copy(variant="rsc2x"), "3 3", "3 3 3 3 end"),
+    (Copy(variant="rdc"), "6 9 6 6 6", "9 9 9 end"),
     (Reverse(), "10 3 11", "11 3 10 end"),
+    (Reverse(variant="mc2x"), "10 3 11", "11 3 10 next 11 3 10 end"),
+    (Reverse(variant="mcrv"), "10 3 11", "11 3 10 next 10 3 11 end"),
     (Addition(), "5 7 + 9 6 8", "1 0 2 5 end"),
     (Summation(), "3 + 8 + 6", "7"),
     (Parity(), "1 0 1 1", "1"),
     (Parity(running=True), "1 0 1 0", "1 1 0 0 end"),
     (Sort(), "24 8 24 1", "1 8 24 24 end"),
-    (COUPLED, "6 5 3 + 0 4 9", "2 0 7 0 end"),
-    (ABACUS, "3 5 6 + 9 4", "2 0 7 end"),
+    (ALIGNED["coupled"], "6 5 3 + 0 4 9", "2 0 7 0 end"),
+    (ALIGNED["abacus"], "3 5 6 + 9 4", "2 0 7 end"),
+    (ALIGNED["padded hints"], "h0 0 h1 9 h2 7 + h0 0 h1 0 h2 5", "h2 2 h1 0 h0 1 end"),
+    (ALIGNED["hints"], "h0 3 h1 5 h2 6 + h0 9 h1 4", "h0 2 h1 0 h2 7 end"),
+    (ALIGNED["plain hints"], "h4 9 h5 7 + h5 5", "h3 1 h4 0 h5 2 end"),
 ]
 
 
@@ -133,6 +151,19 @@ def test_the_lengths_of_two_numbers_are_every_pair_equally_often_and_their_digit
         assert scipy.stats.chisquare(list(counts.values())).pvalue > 1e-3
 
 
+def test_markers_begin_everywhere_and_mean_equal_significance():
+    task, starts = ALIGNED["hints"], collections.Counter()
+    for tokens, _, _ in samples(task, 9, 2000, longest=9):
+        numbers = "".join(chr(65 + token) for token in tokens).split(chr(65 + task._id("+")))
+        first = [ord(letter) - 65 for letter in numbers[0][::2]]
+        assert first == list(range(first[0], first[0] + len(first)))
+        assert numbers[1].startswith(chr(65 + first[0]))
+        starts[first[0] - task._id("h0")] += 1
+    assert set(starts) == set(range(15 - 9))
+    assert scipy.stats.chisquare(list(starts.values())).pvalue > 1e-3
+    assert task.has(14) and not task.has(15)
+
+
 @pytest.mark.parametrize(
     ("task", "n", "chances"),
     [
@@ -151,6 +182,15 @@ def test_the_answers_are_balanced(task, n, chances):
     assert scipy.stats.chisquare([counts[label] for label in sorted(counts)], wanted).pvalue > 1e-3
 
 
+def test_a_replacement_is_another_symbol():
+    task = Copy(variant="rdc", alphabet=3)
+    pairs = collections.Counter(
+        tuple(tokens[:2]) for tokens, _, _ in samples(task, 3, 1000, longest=9)
+    )
+    assert set(pairs) == {(s, t) for s in range(3) for t in range(3) if s != t}
+    assert scipy.stats.chisquare(list(pairs.values())).pvalue > 1e-3
+
+
 @pytest.mark.parametrize("cls", [Parity, Summation, Sort, Addition])
 def test_a_scratchpad_is_for_decoders(cls):
     with pytest.raises(ValueError, match=r"one token after another: use lm.causal=True"):
@@ -162,7 +202,7 @@ def test_a_scratchpad_is_for_decoders(cls):
     [
         (Copy, {"alphabet": 1}, "alphabet must be an integer of at least 2, got 1"),
         (Parity, {"scratchpad": True, "running": True}, "not both"),
-        (Addition, {"scratchpad": True, "padded": True}, "without padding"),
+        (Addition, {"scratchpad": True, "padded": True}, "without padding and hints"),
     ],
 )
 def test_fields_that_do_not_go_together_are_refused(cls, fields, said):
