@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import signal
 
 import jax
 import numpy as np
@@ -225,10 +224,6 @@ def whole(lab, rope):
     return the_run(lab.folder / "child"), " ".join(said)
 
 
-def start(lab, workdir, rope):
-    return lab.run(workdir, SPEC, **LONG, **{"train.init_from": str(rope)})
-
-
 def test_the_record_names_the_parent_and_what_is_new(whole, rope):
     folder, words = whole
     found, before = result(folder), result(rope)
@@ -250,29 +245,3 @@ def test_a_child_begins_where_its_parent_ended(lab, whole):
         execute(run_of(SPEC, **{"data.source": lab.text} | LONG), workdir, verbose=False)
     anew = lines(the_run(workdir))[0]["loss"]
     assert all(a < b - 0.1 for a, b in zip(first, anew, strict=True))
-
-
-@pytest.mark.slow
-def test_a_child_killed_and_resumed_ends_the_same(lab, whole, rope, tmp_path):
-    folder = tmp_path / whole[0].name
-    moments = (
-        (folder / "config.json").exists,
-        lambda: any(line.get("step", 0) >= 6 for line in lines(folder)),
-    )
-    for moment in moments:
-        killed = start(lab, tmp_path, rope).until(moment).stop(signal.SIGKILL)
-        assert killed.code == -signal.SIGKILL and not (folder / "result.json").exists()
-    resumed = start(lab, tmp_path, rope).wait()
-    assert resumed.code == 0 and "going on from step" in resumed.err, resumed.err
-    got, want = result(folder), result(whole[0])
-    for part in ("digests", "rows", "curves", "parent"):
-        assert got[part] == want[part], part
-
-
-def test_a_refusal_is_one_line_and_writes_nothing(lab, parent, tmp_path):
-    for name in ("run", "sweep"):
-        flags = (f"--config.train.init_from={parent}", f"--workdir={tmp_path / 'runs'}")
-        done = lab.start(name, "--config=configs/base.py:pe=nope", *flags).wait()
-        assert done.code == 2 and len(done.err.splitlines()) == 1, done.err
-        assert done.err.startswith(f"pe-jax {name}: ") and "run.seeds" in done.err
-        assert not (tmp_path / "runs").exists()
