@@ -334,9 +334,7 @@ class Begun(Planned, Process):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class Result(Begun):
-    """What a finished run has found: result.json, and a line of runs.jsonl. Its repr has the mean
-    scores as trained, at the training length and at the longest.
-    """
+    """The record of a finished run: result.json, and a line of runs.jsonl."""
 
     rows: tuple[Row, ...]
     train: Training
@@ -355,7 +353,7 @@ class Result(Begun):
     asked: str = ""  # digest of what the run was asked for besides what its id says
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
     scored: CorpusRecord | None = None  # the text that was scored; None: that of training
-    scored_by: tuple[Process, ...] = ()  # what computed the scores of this protocol, in order
+    scored_by: tuple[Process, ...] = ()  # of earlier releases
     converted: str = ""  # how a record of an earlier schema was brought into this one
 
     @property
@@ -371,19 +369,10 @@ class Result(Begun):
 
     def __repr__(self) -> str:
         size = f", {self.parameters.total:,} parameters" if self.parameters else ""
-        lines = [
+        return (
             f"Result {self.id}: {self.label}{size}, trained at length {self.train.length}, "
-            f"seeds {few(self.seeds)}"
-        ]
-        for metric in dict.fromkeys(row.metric for row in self.rows if not row.way):
-            rows = [row for row in self.rows if row.metric == metric and not row.way]
-            lengths = {row.length for row in rows}
-            means = (
-                f"{_mean([row for row in rows if row.length == length])} at {length}"
-                for length in sorted({self.train.length, max(lengths)} & lengths)
-            )
-            lines.append(f"  {metric}: {', '.join(means)}")
-        return "\n".join(lines)
+            f"seeds {few(self.seeds)}, {len(self.rows)} scores"
+        )
 
 
 def without_trials(results: Sequence[Result]) -> list[Result]:
@@ -397,15 +386,6 @@ def few(items: Sequence[Any]) -> str:
     if len(items) > 8:
         return f"{items[0]}, {items[1]}, ..., {items[-1]} ({len(items)})"
     return ", ".join(map(str, items))
-
-
-def _mean(rows: Sequence[Row]) -> str:
-    # The mean score of rows of one length: "2.46", "2.46 (2 of 3)" where some lack it, or why
-    values = [row.value for row in rows if row.value is not None]
-    if not values:
-        return f"none ({rows[0].why})"
-    lacking = f" ({len(values)} of {len(rows)})" if len(values) < len(rows) else ""
-    return f"{statistics.fmean(values):.4g}{lacking}"
 
 
 class Stage(enum.Enum):

@@ -14,11 +14,11 @@ from typing import Any
 from pe_jax.errors import Refused
 from pe_jax.evaluation.validation import validation
 from pe_jax.record import Begun, Result, Seconds, Tried
-from pe_jax.runs import environment, groups, history, scores
+from pe_jax.runs import environment, losses, scores, seed_groups
 from pe_jax.runs.folder import Folder
-from pe_jax.runs.groups import SeedGroup
 from pe_jax.runs.progress import Display
 from pe_jax.runs.run import Run, Text
+from pe_jax.runs.seed_groups import SeedGroup
 from pe_jax.storage import jsonl, locks, records
 from pe_jax.testing import check_model
 from pe_jax.training import loop
@@ -53,7 +53,7 @@ def execute(
     text = run.load()  # which is refused before anything is written
     _check_encodings(run, text)
     programs = folder.groups(run.run.seeds) if run.train.steps else ()
-    devices = groups.devices(run.run.mesh, programs, run.train.batch)
+    devices = seed_groups.devices(run.run.mesh, programs, run.train.batch)
     validate = None
     if run.train.steps:
         validate = validation(
@@ -109,7 +109,7 @@ def execute(
                 seconds=Seconds(train=training, evaluate=seconds, total=training + seconds),
                 parameters=run.parameters(),
                 asked=asked,
-                train=history.training(
+                train=losses.training(
                     jsonl.read_lines(folder.metrics), run.train, run.task, run.run.seeds
                 ),
                 peak_memory_mib=environment.peak_memory_mib(),
@@ -124,7 +124,7 @@ def _scored(
     run: Run, folder: Folder, trained: Sequence[SeedGroup], text: Text, session: Session
 ) -> tuple[dict[str, Any], float]:
     seeds, weights = run.run.seeds, run.eval.weights
-    models = groups.models(
+    models = seed_groups.models(
         *(run.lm, run.encodings, run.task, run.train, seeds, trained, run.init_from, weights)
     )
     kept = scores.Scores(folder.scores, run.eval, seeds, run.train.length, run.task)
@@ -171,14 +171,14 @@ def evaluate_again(
     with Display(verbose) as display, locks.locked(path, wait=True), stopping() as stop:
         devices = None
         try:
-            devices = groups.devices(run.run.mesh, (), run.train.batch)
+            devices = seed_groups.devices(run.run.mesh, (), run.train.batch)
         except Refused as error:
             LOG.info("evaluating on one device: %s", error)
         shown = jsonl.History(None, functools.partial(display.show, run.label))
         session, trained = Session(shown, stop, devices), []
         for group in folder.groups(run.run.seeds) if run.train.steps else ():
             fields = run.lm, run.encodings, run.train, group, folder.checkpoints(group)
-            trained.append(groups.final(*fields))
+            trained.append(seed_groups.final(*fields))
         fields, seconds = _scored(run, folder, trained, text, session)
         stop(lambda: None)  # which no pass has looked at where all scores are there
         training = finished.seconds.train if finished.seconds else 0.0

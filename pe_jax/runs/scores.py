@@ -30,7 +30,7 @@ from pe_jax.evaluation.passes import Key, key_of
 from pe_jax.evaluation.scorers import Scored
 from pe_jax.metric import SampleMetric
 from pe_jax.metrics import named
-from pe_jax.record import Baseline, CorpusRecord, Curve, Process, Reason, Row, UsersMetric
+from pe_jax.record import Baseline, CorpusRecord, Curve, Reason, Row, UsersMetric
 from pe_jax.runs import environment
 from pe_jax.runs.text import Text
 from pe_jax.runs.users import scoring_files
@@ -63,7 +63,6 @@ class ScoreLine:
     curve: Curve | None = None
     baseline: Baseline | None = None
     text: CorpusRecord | None = None  # at the beginning: what is scored
-    process: Process | None = None  # at the beginning: by what
     seconds: float | None = None  # at the end: how long it took
 
 
@@ -122,7 +121,7 @@ class Scores:
                 "note: everything is scored anew, on other tokens than before: the longest length, "
                 "the number of targets or of samples has changed"
             )
-        self.unwritten = ScoreLine(protocol=self.protocol, text=text, process=environment.process())
+        self.unwritten = ScoreLine(protocol=self.protocol, text=text)
 
     def add(self, scored: Iterable[Scored], baselines: Iterable[Baseline]) -> None:
         """Appends what a pass has scored."""
@@ -167,7 +166,6 @@ class Scores:
             for replica in asked.replicas(name, seeds)
             for length in asked.lengths
         ]
-        processes = [line.process for line in self.lines if line.process]
         return {
             "rows": tuple(rows[key] for key in keys if key in rows),
             "curves": longest(curves[key] for key in of_curves if key in curves),
@@ -175,7 +173,6 @@ class Scores:
                 one for column in columns for key, one in baselines.items() if key[:3] == column
             ),
             "metrics": _users_metrics(asked.metrics),
-            "scored_by": tuple(p for i, p in enumerate(processes) if p not in processes[:i]),
         }
 
 

@@ -16,7 +16,7 @@ import pe_jax
 from pe_jax import record
 from pe_jax.errors import Refused
 from pe_jax.report import frame, study
-from pe_jax.runs import environment, rates
+from pe_jax.runs import rates
 from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.trained import Trained
@@ -110,22 +110,6 @@ def test_a_copy_beside_the_checkpoints_of_its_programs_is_none_of_them(again):
     (folder,) = again.iterdir()
     shutil.copytree(folder / "checkpoints/0-1", folder / "checkpoints/0-1.bak")
     assert Folder(folder).begun_groups == [(0, 1)]
-
-
-def test_scores_say_what_process_computed_them(lab, again, monkeypatch):
-    folder, here = the_run(again), environment.process()
-    before = records.read(record.Result, folder / "result.json")
-    assert before and before.scored_by == (here,)
-    monkeypatch.setattr(environment, "commit", lambda: "another")
-    assert evaluate_again(folder, {"lengths": (32,)}).scored_by == (here,)  # nothing was computed
-    other = dataclasses.replace(here, commit="another")
-    few = {"metrics": ("same_targets",), "swaps": ()}
-    grown = evaluate_again(folder, few | {"lengths": (16, 24, 32)})
-    assert grown.scored_by == (here, other) and grown.commit == here.commit
-    with messages() as words:
-        valid = evaluate_again(folder, few | {"split": "valid"})
-    assert valid.scored_by == (other,)
-    assert any("everything is scored anew" in line for line in words)
 
 
 @pytest.mark.parametrize(

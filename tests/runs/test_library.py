@@ -1,6 +1,5 @@
 """What `import pe_jax` gives: lazily, and all that a notebook needs."""
 
-import dataclasses
 import re
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from commands import tiny_on, write_text
 from studies import make_records, save_runs
 
 import pe_jax
-from pe_jax.record import CorpusRecord, Reason, Replica, Result, Row, Training, Way
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -142,40 +140,12 @@ def test_what_a_cell_ends_with_is_told_in_a_few_lines(config, tmp_path, monkeypa
         f"  trains 2 steps at length 16 on {run.data.source}, seeds 3\n"
         "  scores lengths 16, 32 by same_targets, nonoverlapping"
     )
-    value = {row.length: f"{row.value:.4g}" for row in result.rows if row.metric == "same_targets"}
-    first, second, _ = repr(result).split("\n")
-    assert first == f"Result {run.id}: nope, {size}, trained at length 16, seeds 3"
-    assert second == f"  same_targets: {value[16]} at 16, {value[32]} at 32"
+    assert repr(result) == (
+        f"Result {run.id}: nope, {size}, trained at length 16, seeds 3, {len(result.rows)} scores"
+    )
     assert repr(pe_jax.load(tmp_path)) == (
         f"Trained nope: seed 3 after 2 steps at length 16, {size}\n  {tmp_path / run.id}"
     )
-
-
-def test_a_repr_says_how_many_seeds_lack_a_score_and_why():
-    rows = [
-        Row(
-            replica=Replica("seed", seed),
-            metric="m",
-            length=length,
-            value=value,
-            reason=None if value else Reason.DIVERGED,
-            at=5,
-        )
-        for length, values in {8: (1.0, 3.0), 64: (2.0, None), 512: (None, None)}.items()
-        for seed, value in enumerate(values)
-    ]
-    whole = Result(
-        id="learned-1",
-        label="learned",
-        config={},
-        seeds=(*range(20),),
-        corpus=CorpusRecord(source="", hash=""),
-        train=Training(length=64, steps=1),
-        rows=(*rows, dataclasses.replace(rows[0], way=Way(swap="window"), length=1024)),
-    )
-    lines = repr(whole).split("\n")
-    assert lines[0].endswith("trained at length 64, seeds 0, 1, ..., 19 (20)")
-    assert re.fullmatch(r"  m: 2 \(1 of 2\) at 64, none \(.+\) at 512", lines[1]) and not lines[2:]
 
 
 def test_a_notebook_shows_the_whole_figure(tmp_path):
