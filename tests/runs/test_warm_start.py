@@ -165,7 +165,7 @@ def test_a_folder_that_is_no_finished_run_is_told(lab, parent, tmp_path):
     with pytest.raises(ValueError, match="no folder of a finished run"):
         child(lab, copy, "learned+t5")
     (copy / "result.json").write_text("{")
-    with pytest.raises(ValueError, match="is damaged"):
+    with pytest.raises(errors.Refused, match="is damaged"):
         child(lab, copy, "learned+t5")
 
 
