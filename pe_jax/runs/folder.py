@@ -18,9 +18,7 @@ import re
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from pe_jax import record
 from pe_jax.errors import Interrupted, Refused, in_words
 from pe_jax.record import Begun, Reason, Result, Stage, divergence
 from pe_jax.runs.config import users_files
@@ -58,10 +56,6 @@ class Folder:
 
     def result(self) -> Result | None:
         return records.read(Result, self.path / "result.json")
-
-    def plan(self, label: str, config: dict[str, Any]) -> None:
-        """Writes queued.json."""
-        records.write(self.path / "queued.json", record.Planned(label=label, config=config))
 
     # Seeds that train together
 

@@ -212,14 +212,13 @@ def forget(path: Path, seeds: Sequence[int]) -> None:
     """Takes the scores of these seeds out of the scores.jsonl at `path`, and those by place or
     sample, which name no seed.
     """
-    every = _lines(path)
-    kept = [line for line in every if not _is_of(line.row or line.curve, seeds)]
+    every, kept = _lines(path), []
+    for line in every:
+        score = line.row or line.curve
+        if not score or (score.replica.kind == "seed" and score.replica.number not in seeds):
+            kept.append(line)
     if len(kept) < len(every):
         jsonl.replace(path, map(_encoded, kept))
-
-
-def _is_of(score: Row | Curve | None, seeds: Sequence[int]) -> bool:
-    return score is not None and (score.replica.kind != "seed" or score.replica.number in seeds)
 
 
 def protocol_of(

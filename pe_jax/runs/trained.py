@@ -60,15 +60,15 @@ class Trained(TextModel):
         home, begun = find_run(Path(folder))
         home.check_sources(begun)
         run = Run.of(without_parent(home.path, without_users_scoring(begun.config)))
-        groups = (*home.groups(run.run.seeds), *home.begun_groups)
-        every = sorted({seed for group in groups for seed in group})
         seed = run.run.seeds[0] if seed is None else seed
-        group = next((seeds for seeds in groups if seed in seeds), None)
+        group = next((seeds for seeds in home.begun_groups if seed in seeds), None)
         if group is None:
-            known = ", ".join(map(str, every))
-            raise ValueError(f"{home.path} has no model of seed {seed}; its seeds are {known}")
+            known = ", ".join(str(seed) for seeds in home.begun_groups for seed in seeds)
+            raise ValueError(
+                f"{home.path} has no checkpoint of seed {seed}; its seeds are {known or 'none'}"
+            )
         like = jax.eval_shape(lambda: init(run.lm, run.encodings, run.train, group))
-        step, state = _restored(home, like, group, seed)
+        step, state = _restored(Checkpoints(home.checkpoints(group)), like, group, seed)
         params = jax.tree.map(lambda a: a[group.index(seed)], state["params"])
         graphdef, _ = structure(run.lm, run.encodings)
         return cls(
@@ -112,15 +112,16 @@ def load(model: str | Path, **options: Any) -> Trained | Pretrained:
     return Trained.of(model, **options)
 
 
-def _restored(folder: Folder, like: State, group: tuple[int, ...], seed: int) -> tuple[int, State]:
+def _restored(
+    checkpoints: Checkpoints, like: State, group: tuple[int, ...], seed: int
+) -> tuple[int, State]:
     # (step, state) of the newest whole checkpoint from before `seed` diverged
-    path = folder.checkpoints(group)
-    newest, words = Checkpoints(path).restore(like) if path.is_dir() else None, "train it first"
+    newest, words = checkpoints.restore(like), "all are damaged"
     end = int(newest[1]["diverged"][group.index(seed)]) if newest else -1
     if end >= 0:
-        newest, words = Checkpoints(path).restore(like, end), divergence({seed: end})
+        newest, words = checkpoints.restore(like, end), divergence({seed: end})
     if not newest:
-        raise ValueError(f"{folder.path} has no checkpoint of seed {seed}: {words}")
+        raise ValueError(f"{checkpoints.folder} has no checkpoint of seed {seed}: {words}")
     if end >= 0:
         LOG.warning("%s: this is its model after %s steps, from before", words, newest[0])
     return newest[:2]

@@ -122,10 +122,11 @@ class _Sweep:
 
     def plan(self, id: str) -> None:
         """Writes queued.json, which the process reads; state.json was of an earlier process."""
-        item = self.items[id]
-        item.folder.plan(item.run.label, item.config)
-        if not locks.is_locked(item.folder.path):
-            (item.folder.path / "state.json").unlink(missing_ok=True)
+        item, folder = self.items[id], self.items[id].folder.path
+        planned = record.Planned(label=item.run.label, config=item.config)
+        records.write(folder / "queued.json", planned)
+        if not locks.is_locked(folder):
+            (folder / "state.json").unlink(missing_ok=True)
 
     def carried_out(self, engine: Any) -> dict[str, str] | None:
         """As run_all returns it."""
@@ -195,12 +196,13 @@ class _Sweep:
     def _end(self, id: str, exit: Exit) -> None:
         item, label = self.items[id], self.names[id]
         self.display.remove(label)
-        result, stage = item.result, _stage(item.folder.path)
-        ended = result and (not exit.code or stage is Stage.DONE)  # else it is that of before
+        result, state = item.result, records.state_of(item.folder.path)
+        done = state and state.stage is Stage.DONE
+        ended = result and (done or not exit.code)  # else it is that of before
         if not ended and exit.code == Held.exit_code:
             self.waiting.append(id)
         # Done, and not as asked: by the config of another sweep of this folder.
-        elif not ended and (exit.code < 0 or stage is Stage.DONE) and self.killed[id] < RETRIES:
+        elif not ended and (done or exit.code < 0) and self.killed[id] < RETRIES:
             self.killed[id] += 1
             if exit.code < 0:
                 LOG.warning("%s: %s; it goes on", label, _killed(exit))
@@ -214,11 +216,6 @@ class _Sweep:
 
 def _killed(exit: Exit) -> str:
     return exit.reason or f"killed by signal {-exit.code}"
-
-
-def _stage(folder: Path) -> Stage | None:
-    state = records.state_of(folder)
-    return state.stage if state else None
 
 
 def _reason(folder: Path, exit: Exit) -> str:
