@@ -183,14 +183,15 @@ class CorpusRecord:
     def doubts(self, splits: Iterable[str] = HELD_OUT) -> tuple[str, ...]:
         """A sentence for each of these splits that has a copy of a training document, or shares at
         least TOLD with the training text. Less may be what many texts have, such as a licence.
-        "all" stands for every split that was compared, and the training text itself is told.
+        "all" stands for every split that was compared, with a sentence if the training text is
+        scored.
         """
         whole = "all" in (splits := [*splits])
         own = whole and self.overlap and "train" not in self.overlap
         splits = [*self.overlap] if whole else splits
         overlaps = ((HELD_OUT.get(split, split), self.overlap.get(split)) for split in splits)
-        told = ("the training text is among the text that is scored",) if own else ()
-        return told + tuple(
+        whole_text = ("the training text is among the text that is scored",) if own else ()
+        return whole_text + tuple(
             f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
             + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
             + f"{overlap.document} has that of {overlap.beside})"
@@ -225,7 +226,7 @@ class Device:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Process:
-    """The code and the device that numbers were computed with; the defaults: they are not known."""
+    """The code and the device that computed numbers; the defaults: unknown."""
 
     commit: str = "unknown"
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -308,7 +309,7 @@ class Parameters:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What is known of a run before it begins: queued.json."""
+    """A run before it begins: queued.json."""
 
     label: str
     config: dict[str, Any]
@@ -317,7 +318,7 @@ class Planned:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Begun(Planned, Process):
-    """What is known of a run when it begins: config.json."""
+    """A run when it begins: config.json."""
 
     id: str
     seeds: tuple[int, ...]
@@ -350,7 +351,7 @@ class Result(Begun):
     peak_memory_mib: float | None = None
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
     """SHA-256 of each program's final training state, by its seeds, as in "0-1-2"."""
-    asked: str = ""  # digest of what the run was asked for besides what its id says
+    asked: str = ""  # digest of the evaluation and the files that were asked for
     rates: tuple[Tried, ...] = ()  # those that were tried, where `train.rates` names several
     scored: CorpusRecord | None = None  # the text that was scored; None: that of training
     scored_by: tuple[Process, ...] = ()  # of earlier releases

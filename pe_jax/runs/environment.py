@@ -1,5 +1,5 @@
-"""What besides its config decides a run's numbers: commit, versions, device, threads; and the
-folder where compiled programs are kept.
+"""The provenance of a run, commit, versions, device and threads; and the cache of compiled
+programs.
 """
 
 from __future__ import annotations

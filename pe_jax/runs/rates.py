@@ -48,9 +48,9 @@ def best(runs: Sequence[Run], workdir: str | Path) -> tuple[Run, tuple[Tried, ..
             raise Refused(f"{folder.path} has no result yet")
         if not result.train.valid and {*result.seeds} - {*result.diverged}:
             raise Refused(
-                f"train.rates are chosen among by validation text, of which {folder.path} has no "
-                f"score at the end of training: give text with a window of {run.train.length} "
-                "tokens, or one train.rate; of a damaged metrics.jsonl delete the folder"
+                f"train.rates are chosen among by validation text, and {folder.path} has no score "
+                f"at the end of training: give text with a window of {run.train.length} tokens, or "
+                "one train.rate; if its metrics.jsonl is damaged, delete the folder"
             )
         scores = dict(zip(result.seeds, result.train.valid, strict=False))
         valid = {seed: scores.get(seed) for seed in run.run.seeds}

@@ -122,8 +122,8 @@ class Run:
         )
 
     def asked(self, rates: Sequence[float] = ()) -> str:
-        """A digest of what is asked for besides seeds and what decides the id: the evaluation, the
-        users' files, and the rates that were tried. "" where such a file has gone, or is broken.
+        """A digest of what is asked of the trained seeds: the evaluation, the users' files, and the
+        rates that were tried. "" where such a file has gone, or is broken.
         """
         try:
             files = self.sources()

@@ -248,16 +248,16 @@ def protocol_of(
 def _users_metrics(names: Iterable[str]) -> dict[str, UsersMetric]:
     return {
         name: UsersMetric(
-            sentence=found.sentence,
-            unit=found.unit,
-            better=found.better,
-            samples=isinstance(found, SampleMetric),
-            percent=isinstance(found, SampleMetric) and found.percent,
-            logarithm=found.logarithm,
+            sentence=metric.sentence,
+            unit=metric.unit,
+            better=metric.better,
+            samples=isinstance(metric, SampleMetric),
+            percent=isinstance(metric, SampleMetric) and metric.percent,
+            logarithm=metric.logarithm,
             sources=scoring_files([], [name]),
         )
         for name in names
-        if ":" in name and (found := named(name))
+        if ":" in name and (metric := named(name))
     }
 
 

@@ -77,8 +77,8 @@ def models(
     init_from: InitFrom | None,
     dtype: str,
 ) -> Models:
-    """The models of these seeds at the end of training, or in a run of no steps those of the
-    checkpoint; their parameters stored in `dtype`.
+    """The models of these seeds at the end of training, or of the checkpoint in a run of no steps;
+    their parameters stored in `dtype`.
     """
     if init_from and not train.steps:
         params = init_from.models(lm, encodings, seeds, dtype)

@@ -88,7 +88,7 @@ class Trained(TextModel):
         evaluate(lengths=(64, 4096), swaps=()): a row for each swap, metric and length in tokens,
         the columns as in `pe_jax.frame`.
 
-        What is not known yet is computed and kept in the run's folder; `verbose` is as in
+        Missing scores are computed and kept in the run's folder; `verbose` is as in
         `pe_jax.execute`. ValueError or Refused unless the run has finished, Interrupted after
         Ctrl-C.
         """

@@ -41,7 +41,7 @@ class _Newest(ocp.checkpoint_managers.PreservationPolicy):
 
 
 class Checkpoints:
-    """The checkpoints of one training. `read_only`: those of another run, which nothing changes."""
+    """The checkpoints of one training. `read_only`: of another run, which nothing changes."""
 
     def __init__(self, folder: Path, read_only: bool = False):
         self.folder, self.read_only = folder.absolute(), read_only

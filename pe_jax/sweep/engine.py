@@ -84,7 +84,7 @@ class Local:
         pass
 
     def has_room(self, resources: Resources) -> bool:
-        """Whether a task with these resources is to be submitted now, beside those at work."""
+        """Whether a task with these resources is to be submitted now."""
         return len(self.processes) < self.jobs
 
     def threads(self, resources: Resources, waiting: int) -> int:

@@ -262,13 +262,13 @@ def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
     """
     if text == "slurm":
         names = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT")
-        known = [environment.get(name, "") for name in names]
-        if not all(value.isdecimal() for value in known):
+        values = [environment.get(name, "") for name in names]
+        if not all(value.isdecimal() for value in values):
             raise ValueError(
                 "--shard=slurm is for a task of a SLURM array (sbatch --array=1-8), which sets "
                 f"{', '.join(names)}"
             )
-        task, first, count = map(int, known)
+        task, first, count = map(int, values)
         number = task - first + 1
         if number > count:
             raise ValueError(

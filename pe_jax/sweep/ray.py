@@ -21,7 +21,7 @@ from pe_jax.sweep.engine import Command, Exit, start
 
 LOG = logging.getLogger("pe_jax")
 LOOK_SECONDS = 0.1  # between two looks of a worker at its process
-STORE_BYTES = 100 * 2**20  # of Ray's objects, of which there are none
+STORE_BYTES = 100 * 2**20  # for Ray's objects: there are none
 DEVICES = (
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -81,7 +81,7 @@ class Ray:
         self.ray.shutdown()
 
     def has_room(self, resources: Resources) -> bool:
-        """Whether the nodes together have these resources beside those of the tasks submitted. With
+        """Whether the nodes together have these resources free of submitted tasks. With
         no other task, one is submitted all the same: a cluster that grows sees what is asked for.
         """
         if not self.refs:
