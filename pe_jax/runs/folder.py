@@ -94,9 +94,9 @@ class Folder:
         return result if same else None
 
     def complete(self, seeds: Sequence[int], asked: str | None = None) -> Result | None:
-        """The answer with all of its scores: those that lacked memory are computed again."""
+        """The answer, unless scores that are asked for lacked memory: they are computed again."""
         result = self.answer(seeds, asked)
-        lacks = result and any(row.reason is Reason.OUT_OF_MEMORY for row in result.rows)
+        lacks = asked and result and any(r.reason is Reason.OUT_OF_MEMORY for r in result.rows)
         return None if lacks else result
 
     def check_sources(self, begun: Begun) -> None:
