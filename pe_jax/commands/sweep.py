@@ -42,7 +42,7 @@ from pe_jax.errors import Refused
 if TYPE_CHECKING:
     from pe_jax.record import Result
     from pe_jax.runs.run import Run
-    from pe_jax.sweep.queue import Item, Make
+    from pe_jax.sweep.queue import Item
 
     Study = tuple[dict[str, Any], tuple[Run, ...]]  # a config, and its run at each of its rates
 
@@ -83,7 +83,7 @@ def main() -> int:
     from pe_jax.runs import rates
     from pe_jax.sweep import queue
 
-    make = queue.choose(_ENGINE.value, _JOBS.value, _ADDRESS.value)
+    queue.check_engine(_ENGINE.value, _ADDRESS.value)
     shard = queue.parse_shard(_SHARD.value, environment)
     every = _distinct([(config, rates.runs_of(config)) for config in configs])
     if not every:
@@ -94,12 +94,10 @@ def main() -> int:
 
         dry_run.show([runs for _, runs in own], _workdir(), _JOBS.value)
         return 0
-    return _carried_out(own, every, make, environment)
+    return _carried_out(own, every, environment)
 
 
-def _carried_out(
-    own: list[Study], every: list[Study], make: Make, environment: dict[str, str]
-) -> int:
+def _carried_out(own: list[Study], every: list[Study], environment: dict[str, str]) -> int:
     """Does the unfinished runs of this shard by an engine, shows the results, and gives the exit
     code. `every` has those of all shards: the shard that finishes last writes their report.
     """
@@ -112,12 +110,13 @@ def _carried_out(
     _check([run for study in own if not _result(study) for run in study[1]])
     here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
     command = f"{_command_without(*here)} --workdir=DIR"
+    by = environment, _ENGINE.value, _JOBS.value, _ADDRESS.value
     first = []
     for _, runs in own:
         several = len(runs) > 1
         for run in map(rates.trial, runs) if several else runs:
             first.append(_item(run, run.config, None if several else run.asked()))
-    failed = queue.run_all(first, make, command, environment)
+    failed = queue.run_all(first, command, *by)
     if failed is None:
         return cli.stopped("stopped, runs go on from their last checkpoint")
     chosen = []
@@ -127,7 +126,7 @@ def _carried_out(
                 chosen.append(_best(config, runs))
             except Refused as error:
                 failed[runs[0].id] = str(error)
-    best = queue.run_all(chosen, make, command, environment)
+    best = queue.run_all(chosen, command, *by)
     if best is None:
         return cli.stopped("stopped, runs go on from their last checkpoint")
     failed |= best

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import functools
 import logging
 import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +26,6 @@ from pe_jax.record import Stage
 from pe_jax.report import labels
 from pe_jax.runs.folder import Folder
 from pe_jax.runs.progress import Display, duration
-from pe_jax.runs.resources import Resources
 from pe_jax.storage import jsonl, locks, records
 from pe_jax.sweep import ray
 from pe_jax.sweep.engine import Command, Exit, Local
@@ -41,8 +39,6 @@ OTHERWISE = (
     "the same command again"
 )
 ENGINES = ("local", "ray")
-Make = Callable[[Sequence[Resources]], Any]
-"""make(resources): the engine for runs with these resources."""
 
 
 class Item(NamedTuple):
@@ -67,30 +63,32 @@ class Item(NamedTuple):
         return self.folder.complete(self.run.run.seeds, self.asked) is not None
 
 
-def choose(name: str, jobs: int, address: str) -> Make:
-    """What makes the engine of this name, for up to `jobs` runs at a time, at the `address` of a
-    cluster. Refused for an unknown name, an engine that is not installed, or an address that the
-    engine does not take.
+def check_engine(name: str, address: str) -> None:
+    """Refused for an unknown name, an engine that is not installed, or an address that the engine
+    does not take.
     """
     if name not in ENGINES:
         known = ", ".join(ENGINES)
         raise Refused(f"unknown engine {name!r}{nearest(name, ENGINES)} Known: {known}.")
     if name == "ray":
         ray.check_installed()
-        return functools.partial(ray.Ray, address, jobs)
-    if address:
+    elif address:
         raise Refused(f"--address={address} is for --engine=ray, which joins a cluster there")
-    return lambda wanted: Local(jobs, len(wanted))
 
 
 def run_all(
-    items: Iterable[Item], make: Make, command: str, environment: dict[str, str]
+    items: Iterable[Item],
+    command: str,
+    environment: dict[str, str],
+    engine: str = "local",
+    jobs: int = 0,
+    address: str = "",
 ) -> dict[str, str] | None:
     """Does the items that are not done: {id: reason} of the runs that failed; None when a signal
     stopped the sweep.
 
     `command` is what the records say reproduces them, `environment` the environment variables of
-    the processes.
+    the processes. The engine does up to `jobs` at a time, on the cluster at an address.
     """
     by_id = {item.run.id: item for item in items}
     left = {id: item for id, item in by_id.items() if not item.done}
@@ -104,8 +102,10 @@ def run_all(
         try:
             for id in left:
                 sweep.plan(id)
-            with make([item.run.resources for item in left.values()]) as engine:
-                return sweep.carried_out(engine)
+            wanted = [item.run.resources for item in left.values()]
+            made = ray.Ray(address, jobs, wanted) if engine == "ray" else Local(jobs, len(wanted))
+            with made as entered:
+                return sweep.carried_out(entered)
         except KeyboardInterrupt:
             return None
 

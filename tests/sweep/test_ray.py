@@ -87,12 +87,12 @@ def ended(process, seconds=20.0):
 
 def test_an_engine_that_is_not_there_is_told(monkeypatch):
     with pytest.raises(Refused, match="unknown engine 'rey'; did you mean 'ray'. Known: local, r"):
-        queue.choose("rey", 0, "")
+        queue.check_engine("rey", "")
     with pytest.raises(Refused, match="--address=auto is for --engine=ray"):
-        queue.choose("local", 0, "auto")
+        queue.check_engine("local", "auto")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(Refused, match="--extra=ray in the clone"):
-        queue.choose("ray", 0, "")
+        queue.check_engine("ray", "")
 
 
 def test_a_worker_of_ray_imports_no_jax():
