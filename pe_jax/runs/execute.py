@@ -73,7 +73,7 @@ def execute(
                 corpus=text.trained.about,
                 tokenizer=text.trained.tokenizer.describe(),
                 sources=run.files,
-                parent=run.init_from.about() if run.init_from else None,
+                parent=run.init_from.record if run.init_from else None,
                 started=records.now(),
                 **vars(environment.process()),
             ),

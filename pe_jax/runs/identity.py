@@ -30,9 +30,9 @@ def label(checked: Checked, encodings: tuple[Encoding, ...], init_from: InitFrom
         name = f"{name} trained with memory {lm.memory}"
     if init_from is None:
         return name
-    if not train.steps and encodings == init_from.checkpoint.encodings(encodings[0].dims):
-        return init_from.checkpoint.record.id
-    return f"{name} from {init_from.checkpoint.record.label}"
+    if not train.steps and encodings == init_from.encodings(encodings[0].dims):
+        return init_from.record.id
+    return f"{name} from {init_from.record.label}"
 
 
 def run_id(name: str, checked: Checked, init_from: InitFrom | None) -> str:
@@ -54,7 +54,7 @@ def _of_training(train: TrainConfig, init_from: InitFrom | None) -> dict[str, An
     left_out = "remat", "scan", "curriculum", "loss"
     parts = {name: value for name, value in vars(train).items() if name not in left_out}
     parts |= GONE["train"]  # as in earlier releases, so that their runs are known
-    return parts | ({"init_from": init_from.checkpoint.identity} if init_from else {})
+    return parts | ({"init_from": init_from.identity} if init_from else {})
 
 
 def _of_data(checked: Checked) -> Mapping[str, Any]:

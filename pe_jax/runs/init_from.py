@@ -16,14 +16,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from pe_jax import record
 from pe_jax.data.tokenizer import BYTES, Tokenizer, named
 from pe_jax.encoding import Dims, Encoding
 from pe_jax.errors import Refused, nearest
 from pe_jax.model.config import LmConfig, stored
 from pe_jax.pretrained.load import load
 from pe_jax.pretrained.source import KINDS, Source
-from pe_jax.record import few
+from pe_jax.record import Parent, Result, Vocabulary, divergence, few
 from pe_jax.runs.folder import Folder
 from pe_jax.specs.parse import parse
 from pe_jax.storage.checkpoints import Checkpoints, flat
@@ -37,8 +36,8 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
-class Checkpoint:
-    """A model to start from, before its parameters are read."""
+class InitFrom:
+    """A checkpoint, and the parameters that a model takes over from it."""
 
     model: Folder | Source
     """A finished run, in which each seed starts from the same seed; or a pretrained model, from
@@ -47,81 +46,53 @@ class Checkpoint:
     """Its path, or hf:DIR or gguf:PATH."""
     spec: str
     """Its encodings."""
-    shapes: Shapes
-    record: record.Parent
-    """Its part of a record, whose `new` is empty."""
+    record: Parent
+    """The part `parent` of a record."""
     steps: int = 0
     """Training steps of a run."""
-    tokens: record.Vocabulary | None = None
+    tokens: Vocabulary | None = None
     """The tokenizer of a run."""
+    taken: dict[str, str] = dataclasses.field(default_factory=dict)
+    """{path of a parameter here: its path in the checkpoint}; others are drawn at random."""
 
     @classmethod
-    def of_run(cls, init_from: str, lm: LmConfig, seeds: Sequence[int]) -> Checkpoint:
-        """ValueError unless the run has finished, with a model of each seed; Refused if its record
-        is damaged.
+    def of(
+        cls,
+        train: TrainConfig,
+        lm: LmConfig,
+        spec: str,
+        encodings: Sequence[Encoding],
+        seeds: Sequence[int],
+    ) -> InitFrom | None:
+        """None where train.init_from is "". ValueError if the checkpoint cannot serve, or has
+        parameters without a place in the model, or lacks parameters of a run of no steps.
         """
-        folder = Folder(Path(expanded(init_from, "train.init_from")))
-        result = folder.result()
-        if result is None:
-            runs = [path.parent.name for path in folder.path.parent.glob("*/result.json")]
+        if not train.init_from:
+            return None
+        if is_pretrained(train.init_from):
+            checkpoint, theirs = _of_pretrained(train.init_from)
+        else:
+            checkpoint, theirs = _of_run(train.init_from, lm, seeds)
+        ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
+        here, there = _paths_by_name(ours, spec), _paths_by_name(theirs, checkpoint.spec)
+        both = sorted(here.keys() & there.keys())
+        fits = {name: ours[here[name]] == theirs[there[name]] for name in both}
+        new = sorted(name for name in here if not fits.get(name))
+        if lost := [name for name in sorted(there) if not fits.get(name)]:
+            shape = list(ours[here[lost[0]]]) if lost[0] in here else "none"
             raise ValueError(
-                f"train.init_from={init_from} is no folder of a finished run, <workdir>/<run id>"
-                f"{nearest(folder.path.name, runs, 3)}"
+                f"{checkpoint.place} has {few(lost)}, which have no place here: {lost[0]} has "
+                f"the shape {list(theirs[there[lost[0]]])} there and {shape} here; make section lm "
+                "and the encodings equal"
             )
-        if not result.train.steps:
-            source = result.config["train"]["init_from"]
+        if new and not train.steps:
             raise ValueError(
-                f"{folder.path} has scores alone, of the model {source}: start from that"
+                f"{checkpoint.place} lacks {few(new)}, and train.steps=0 trains nothing: name "
+                "the encodings that it has, or give train.steps"
             )
-        if lacking := [seed for seed in seeds if seed not in result.seeds]:
-            raise ValueError(
-                f"{folder.path} has the seeds {few(result.seeds)}, not {few(lacking)}: each seed "
-                "starts from the same seed, so set run.seeds to some of them"
-            )
-        if gone := {seed: at for seed, at in result.diverged.items() if seed in seeds}:
-            raise ValueError(
-                f"{folder.path} has no model to start from: {record.divergence(gone)}; leave these "
-                "seeds out"
-            )
-        if (heads := result.config["lm"].get("heads", lm.heads)) != lm.heads:
-            raise ValueError(  # which the shapes do not show
-                f"lm.heads is {heads} in {folder.path} and {lm.heads} here: its heads would be cut "
-                "apart; make them equal"
-            )
-        shapes, parameters = _first_program(folder, result)
-        about = record.Parent(
-            id=result.id,
-            parameters=parameters,
-            label=result.label,
-            config=sha256(canonical(result.config)),
-            commit=result.commit,
-            new=(),
-            dropped=(),
-        )
-        spec, steps = result.config["pe"]["spec"], result.train.steps
-        return cls(folder, str(folder.path), spec, shapes, about, steps, result.tokenizer)
-
-    @classmethod
-    def of_pretrained(cls, text: str) -> Checkpoint:
-        """ValueError or FileNotFoundError as of `Source.of`."""
-        source = Source.of(text)
-        about = source.about
-        shapes = {
-            path: leaf.shape for path, leaf in flat(structure(about.lm, about.encodings)[1]).items()
-        }
-        size = sum(map(math.prod, shapes.values()))
-        parent = record.Parent(
-            id=source.name,
-            parameters=sha256(canonical(sorted(source.digests.values()))),
-            label=f"{about.family} {_rounded(size)}",
-            config=sha256(repr(about)),
-            commit="",
-            new=(),
-            dropped=(),
-            source=source.text,
-            files=source.digests,
-        )
-        return cls(source, source.text, str(about.spec), shapes, parent)
+        parent = dataclasses.replace(checkpoint.record, new=tuple(new))
+        taken = {here[name]: there[name] for name in both}
+        return dataclasses.replace(checkpoint, record=parent, taken=taken)
 
     def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
         """Its encodings, made for a shape."""
@@ -150,67 +121,20 @@ class Checkpoint:
                 arrays = checkpoints.load(self.steps)
                 for row, seed in enumerate(group):
                     rows[seed] = {
-                        path: stored(arrays[f"params.{path}"][row], dtype) for path in self.shapes
+                        path: stored(arrays[f"params.{path}"][row], dtype)
+                        for path in self.taken.values()
                     }
             return rows
         except (ValueError, OSError) as error:
             raise Refused(str(error)) from error
 
-
-@dataclasses.dataclass(frozen=True)
-class InitFrom:
-    """A checkpoint, and which of its parameters a model takes over."""
-
-    checkpoint: Checkpoint
-    taken: dict[str, str]
-    """{path of a parameter here: its path in the checkpoint}."""
-    new: tuple[str, ...]
-    """Names of the parameters here that are drawn at random, as in any run."""
-
-    @classmethod
-    def of(
-        cls,
-        train: TrainConfig,
-        lm: LmConfig,
-        spec: str,
-        encodings: Sequence[Encoding],
-        seeds: Sequence[int],
-    ) -> InitFrom | None:
-        """None where train.init_from is "". ValueError if the checkpoint cannot serve, or has
-        parameters without a place in the model, or lacks parameters of a run of no steps.
-        """
-        if not train.init_from:
-            return None
-        if is_pretrained(train.init_from):
-            checkpoint = Checkpoint.of_pretrained(train.init_from)
-        else:
-            checkpoint = Checkpoint.of_run(train.init_from, lm, seeds)
-        ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
-        here, there = _paths_by_name(ours, spec), _paths_by_name(checkpoint.shapes, checkpoint.spec)
-        both = sorted(here.keys() & there.keys())
-        fits = {name: ours[here[name]] == checkpoint.shapes[there[name]] for name in both}
-        new = sorted(name for name in here if not fits.get(name))
-        if lost := [name for name in sorted(there) if not fits.get(name)]:
-            shape = list(ours[here[lost[0]]]) if lost[0] in here else "none"
-            raise ValueError(
-                f"{checkpoint.place} has {few(lost)}, which have no place here: {lost[0]} has "
-                f"the shape {list(checkpoint.shapes[there[lost[0]]])} there and {shape} here; make "
-                "section lm and the encodings equal"
-            )
-        if new and not train.steps:
-            raise ValueError(
-                f"{checkpoint.place} lacks {few(new)}, and train.steps=0 trains nothing: name "
-                "the encodings that it has, or give train.steps"
-            )
-        return cls(checkpoint, {here[name]: there[name] for name in both}, tuple(new))
-
     def check_tokens(self, tokens: Tokenizer) -> None:
         """ValueError if embeddings are taken over that belong to other tokens."""
         if "embedding" not in self.taken:
             return
-        place = remedy = self.checkpoint.place
-        theirs, ours = self.checkpoint.tokens or named(place).describe(), tokens.describe()
-        if self.checkpoint.tokens:
+        place = remedy = self.place
+        theirs, ours = self.tokens or named(place).describe(), tokens.describe()
+        if self.tokens:
             remedy = f"file:{place}/tokenizer.json" if theirs.sha256 else BYTES.spec
         if theirs.sha256 != ours.sha256:
             raise ValueError(
@@ -222,7 +146,7 @@ class InitFrom:
         """The state before the first step, with the checkpoint's parameters of these seeds in it.
         Refused if they are damaged or gone.
         """
-        rows = self.checkpoint.read(seeds, "float32")
+        rows = self.read(seeds, "float32")
         theirs = jax.tree.map(lambda *arrays: jnp.stack(arrays), *(rows[seed] for seed in seeds))
         return state | {"params": self._filled(state["params"], theirs)}
 
@@ -231,7 +155,7 @@ class InitFrom:
     ) -> dict[int, Any]:
         """The parameters of a run of no steps, by seed, stored in `dtype`. Refused as above."""
         like = structure(lm, encodings)[1]
-        theirs = self.checkpoint.read(seeds, dtype)
+        theirs = self.read(seeds, dtype)
         return {seed: self._filled(like, theirs[seed]) for seed in seeds}
 
     def _filled(self, tree: Any, theirs: Mapping[str, jax.Array]) -> Any:
@@ -241,16 +165,70 @@ class InitFrom:
         ]
         return jax.tree.unflatten(jax.tree.structure(tree), leaves)
 
-    def about(self) -> record.Parent:
-        """The part `parent` of a record."""
-        return dataclasses.replace(self.checkpoint.record, new=self.new)
-
     def summary(self) -> str:
         """The parameters that are taken over and new, in a line."""
         return (
-            f"starting from {self.checkpoint.record.id} with {self.checkpoint.spec}: "
-            f"{len(self.taken)} arrays of its parameters; new: {few(self.new) or 'none'}"
+            f"starting from {self.record.id} with {self.spec}: "
+            f"{len(self.taken)} arrays of its parameters; new: {few(self.record.new) or 'none'}"
         )
+
+
+def _of_run(init_from: str, lm: LmConfig, seeds: Sequence[int]) -> tuple[InitFrom, Shapes]:
+    # ValueError unless the run has finished, with a model of each seed; Refused if it is damaged
+    folder = Folder(Path(expanded(init_from, "train.init_from")))
+    result = folder.result()
+    if result is None:
+        runs = [path.parent.name for path in folder.path.parent.glob("*/result.json")]
+        raise ValueError(
+            f"train.init_from={init_from} is no folder of a finished run, <workdir>/<run id>"
+            f"{nearest(folder.path.name, runs, 3)}"
+        )
+    if not result.train.steps:
+        source = result.config["train"]["init_from"]
+        raise ValueError(f"{folder.path} has scores alone, of the model {source}: start from that")
+    if lacking := [seed for seed in seeds if seed not in result.seeds]:
+        raise ValueError(
+            f"{folder.path} has the seeds {few(result.seeds)}, not {few(lacking)}: each seed "
+            "starts from the same seed, so set run.seeds to some of them"
+        )
+    if gone := {seed: at for seed, at in result.diverged.items() if seed in seeds}:
+        raise ValueError(
+            f"{folder.path} has no model to start from: {divergence(gone)}; leave these seeds out"
+        )
+    if (heads := result.config["lm"].get("heads", lm.heads)) != lm.heads:
+        raise ValueError(  # which the shapes do not show
+            f"lm.heads is {heads} in {folder.path} and {lm.heads} here: its heads would be cut "
+            "apart; make them equal"
+        )
+    shapes, parameters = _first_program(folder, result)
+    parent = Parent(
+        id=result.id,
+        parameters=parameters,
+        label=result.label,
+        config=sha256(canonical(result.config)),
+        commit=result.commit,
+    )
+    spec, steps = result.config["pe"]["spec"], result.train.steps
+    made = InitFrom(folder, str(folder.path), spec, parent, steps, result.tokenizer)
+    return made, shapes
+
+
+def _of_pretrained(text: str) -> tuple[InitFrom, Shapes]:
+    # ValueError or FileNotFoundError as of `Source.of`
+    source = Source.of(text)
+    about = source.about
+    arrays = flat(structure(about.lm, about.encodings)[1])
+    shapes = {path: leaf.shape for path, leaf in arrays.items()}
+    parent = Parent(
+        id=source.name,
+        parameters=sha256(canonical(sorted(source.digests.values()))),
+        label=f"{about.family} {_rounded(sum(map(math.prod, shapes.values())))}",
+        config=sha256(repr(about)),
+        commit="",
+        source=source.text,
+        files=source.digests,
+    )
+    return InitFrom(source, source.text, str(about.spec), parent), shapes
 
 
 def is_pretrained(init_from: Any) -> bool:
@@ -273,7 +251,7 @@ def _paths_by_name(paths: Iterable[str], spec: str) -> dict[str, str]:
     return {name(path): path for path in paths}
 
 
-def _first_program(folder: Folder, result: record.Result) -> tuple[Shapes, str]:
+def _first_program(folder: Folder, result: Result) -> tuple[Shapes, str]:
     # (shapes of one seed's parameters, their digest) of the first program with a model. Programs
     # of seeds that were added later come last: they change neither.
     begun, steps = {*(folder.begun() or result).seeds}, result.train.steps

@@ -72,7 +72,7 @@ def test_shape_and_tokens_are_the_models(lab, name):
     source = f"{'gguf' if 'gguf' in name else 'hf'}:{GOLDEN / name}"
     run, model = planned(lab, source), load(source)
     assert vars(run.lm) == vars(model.lm) and run.data.tokenizer == source
-    assert run.init_from.new == ()
+    assert run.init_from.record.new == ()
     tokens = run.load().trained
     assert tokens.tokenizer.pieces == model.tokenizer.pieces and len(tokens.splits["train"])
 
@@ -112,8 +112,7 @@ def test_an_id_depends_on_the_models_files_and_not_on_where_they_lie(lab, folder
 
 def test_a_parameter_that_the_model_lacks_is_new_and_listed(lab, folder):
     start = planned(lab, f"hf:{folder}", "rope+t5").init_from
-    assert start.new == ("pe.t5.table",)
-    assert start.about().new == start.new
+    assert start.record.new == ("pe.t5.table",)
     assert "llama_tied with rope: " in start.summary() and "new: pe.t5.table" in start.summary()
 
 

@@ -73,7 +73,7 @@ def stored(folder, group, step=4):
 
 def test_every_parameter_of_the_same_spec_is_the_parents(lab, parent):
     run = child(lab, parent, "learned+t5")
-    assert run.init_from.new == ()
+    assert run.init_from.record.new == ()
     assert all(here == there for here, there in run.init_from.taken.items())
     theirs = stored(parent, "0-1")
     for name, array in flat(begun(run, (0, 1))).items():
@@ -83,7 +83,7 @@ def test_every_parameter_of_the_same_spec_is_the_parents(lab, parent):
 def test_another_spec_keeps_what_it_names_wherever_it_stands(lab, parent):
     run = child(lab, parent, "transformer_xl+t5+learned")
     names = {"pe.transformer_xl.u", "pe.transformer_xl.v", "pe.transformer_xl.layers.0.r"}
-    assert set(run.init_from.new) == names
+    assert set(run.init_from.record.new) == names
     theirs = stored(parent, "0-1")
     for name, array in flat(begun(run, (0, 1))).items():
         if name.startswith(("shared.0", "owned")):
@@ -104,13 +104,14 @@ def test_each_seed_starts_from_the_same_seed_however_the_parent_trained_them(lab
 def test_positions_can_be_interpolated_or_added_to_at_a_longer_length(lab, rope):
     for spec, new in (("pi(factor=2.0)", ()), ("rope+t5", ("pe.t5.table",))):
         run = child(lab, rope, spec, **{"train.length": 32})
-        assert run.init_from.new == new
+        assert run.init_from.record.new == new
         assert run.label == f"{spec} from rope" and run.encodings[0].dims.train_len == 32
 
 
 def test_more_layers_are_new_and_fewer_are_lost(lab, rope):
     more = child(lab, rope, "rope", **{"lm.layers": 2}).init_from
-    assert more.new and all(name.startswith("blocks.1.") for name in more.new)
+    new = more.record.new
+    assert new and all(name.startswith("blocks.1.") for name in new)
     with pytest.raises(ValueError, match=r"has head\.kernel, .* none here"):
         child(lab, rope, "rope", **{"lm.tie_embeddings": True})
 
@@ -144,7 +145,7 @@ def test_what_does_not_fit_is_refused_with_a_remedy(lab, parent, spec, values, w
 
 def test_a_table_of_the_parents_length_fits_a_longer_training(lab, parent):
     values = {"train.length": 32, "pe.learned.length": 16, "pe.learned.clip": True}
-    assert child(lab, parent, "learned+t5", **values).init_from.new == ()
+    assert child(lab, parent, "learned+t5", **values).init_from.record.new == ()
 
 
 def test_a_folder_that_is_no_finished_run_is_told(lab, parent, tmp_path):
