@@ -154,13 +154,6 @@ def test_a_table_of_runs_is_printed_with_reasons_below(work, capsys):
     assert any(line.startswith(reason) for line in out)
 
 
-def test_runs_of_one_label_are_told_apart(work):
-    work.run("rope", "config.json").rename(work.folder / "rope-0f")
-    work.run("rope", "config.json", seeds=(5,))
-    labels = [run.label for run in status.standings(work.folder)]
-    assert labels == ["rope, run.seeds 0, 1", "rope, run.seeds 5"]
-
-
 def test_a_folder_without_runs_is_a_mistake_told_in_one_line(lab, tmp_path):
     (tmp_path / "a file").write_text("")
     (tmp_path / "a/rope-1a2b3c4d").mkdir(parents=True)
