@@ -45,10 +45,10 @@ def read(
     """
     try:
         corpus = other = load(evaluation.source or data.source, data.data_dir)
-        if evaluation.source:
-            corpus = (
-                _unchanged(data, trained_on) if trained_on else load(data.source, data.data_dir)
-            )
+        if evaluation.source and trained_on:
+            corpus = _unchanged(data, trained_on)
+        elif evaluation.source:
+            corpus = load(data.source, data.data_dir)
         elif trained_on not in ("", corpus.hash):
             raise Refused(
                 f"{data.source} has changed since the run was trained on it: name the text that is "
