@@ -242,9 +242,7 @@ class Parent:
     label: str
     config: str  # hash of its config, or of its description
     commit: str
-    new: tuple[
-        str, ...
-    ] = ()  # names of the parameters that were not taken from it
+    new: tuple[str, ...] = ()  # names of the parameters that were not taken from it
     dropped: tuple[str, ...] = ()  # of earlier releases: names of its parameters without a place
     source: str = ""  # of a pretrained model: hf:DIR or gguf:PATH, as the config names it
     files: dict[str, str] = dataclasses.field(default_factory=dict)  # SHA-256 of each, by name

@@ -83,6 +83,8 @@ def execute(
             LOG.info("%s: %s parameters of one seed", run.label, f"{run.parameters().total:,}")
             if run.init_from and run.train.steps:
                 LOG.info(run.init_from.summary())
+            if damaged := jsonl.damaged_lines(folder.metrics):
+                LOG.warning("%s: %s lines are damaged, and left out", folder.metrics, damaged)
             session = Session(
                 history=jsonl.History(folder.metrics, functools.partial(display.show, run.label)),
                 stop=stop,
