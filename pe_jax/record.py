@@ -376,12 +376,6 @@ class Result(Begun):
         )
 
 
-def without_trials(results: Sequence[Result]) -> list[Result]:
-    """The results without those at learning rates that one of them has tried before."""
-    tried = {one.run for result in results for one in result.rates}
-    return [result for result in results if result.rates or result.id not in tried]
-
-
 def few(items: Sequence[Any]) -> str:
     """The items with commas; of more than eight the first, the last and how many there are."""
     if len(items) > 8:

@@ -29,17 +29,7 @@ from typing import Any, NamedTuple
 
 from pe_jax.metric import Metric, SampleMetric
 from pe_jax.metrics import METRICS
-from pe_jax.record import (
-    AS_TRAINED,
-    SENTENCES,
-    Reason,
-    Replica,
-    Result,
-    Row,
-    UsersMetric,
-    Way,
-    without_trials,
-)
+from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Row, UsersMetric, Way
 from pe_jax.report import groups, labels
 from pe_jax.report.groups import Condition
 from pe_jax.report.words import count
@@ -103,7 +93,9 @@ def load(
     if not results:
         needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
         raise ValueError("; ".join(filter(None, [needed, *damages[:3], remedy])))
-    return sorted(without_trials([*results.values()]), key=lambda result: result.id)
+    tried = {one.run for result in results.values() for one in result.rates}
+    kept = [result for result in results.values() if result.rates or result.id not in tried]
+    return sorted(kept, key=lambda result: result.id)
 
 
 def together(
