@@ -3,7 +3,7 @@
 The site has the tree of the repository, so relative links of Markdown files work in both. A link to
 a code file leads to a page with its source, and a link to a folder of results to the page of the
 study. Pages in reference/ are generated from docstrings, configs and results: one for each public
-name, command, encoding and task, and one each for metrics, swaps and knobs.
+name, command, encoding and task, and one each for metrics and knobs.
 """
 
 from __future__ import annotations
@@ -158,7 +158,6 @@ def reference() -> dict[str, str]:
     """{path: text} of all pages of the reference."""
     import pe_jax
     from pe_jax.commands.cli import COMMANDS
-    from pe_jax.commands.list import LISTS
     from pe_jax.encodings import ENCODINGS
     from pe_jax.tasks import TASKS
 
@@ -170,9 +169,6 @@ def reference() -> dict[str, str]:
     pages["commands/index"] = f"# Commands\n\n{listed(COMMANDS)}"
     pages |= {f"encodings/{name}": encoding(name, cls) for name, cls in ENCODINGS.items()}
     pages |= {f"tasks/{name}": described(name, cls) for name, cls in TASKS.items()}
-    swaps = {f"../encodings/{name}": text for name, text in LISTS["swaps"]().items()}
-    about = "What a trained model with RoPE can be evaluated with, by `--swaps=NAME`."
-    pages["swaps"] = f"# Swaps\n\n{about}\n\n{listed(swaps).replace('../', '')}"
     return {f"reference/{path}.md": text for path, text in (pages | one_page()).items()}
 
 
@@ -213,15 +209,15 @@ def shown(default: object) -> str:
 
 def one_page() -> dict[str, str]:
     """Pages of metrics, and of the config fields."""
-    from pe_jax.commands.list import LISTS, sections
+    from pe_jax.commands import list as lists
     from pe_jax.metrics import METRICS
 
     metrics = ["# Metrics", "Select metrics by `--config.eval.metrics`; your own metric is a file."]
-    for name, sentence in LISTS["metrics"]().items():
+    for name, sentence in lists.listed("metrics").items():
         metric = METRICS[name]
         metrics += [f"## {name}", prose(sentence), f"{metric.unit}; {metric.better} is better."]
     knobs = ["# Config", "Fields and defaults. Set a field by `--config.lm.layers=4`."]
-    for section, about, fields in sections():
+    for section, about, fields in lists.sections():
         named = ((flag.rpartition(f".{section}.")[2], t) for flag, t in fields.items())
         rows = [
             [*(f"`{part}`" for part in flag.split("=", 1)), prose(text)] for flag, text in named
@@ -376,7 +372,7 @@ def navigation(pages: Mapping[str, str]) -> list:
         "Commands": below("reference/commands"),
         "Python": below("reference/names"),
     }
-    single = [f"reference/{name}.md" for name in ("knobs", "metrics", "swaps")]
+    single = [f"reference/{name}.md" for name in ("knobs", "metrics")]
     tutorials = [*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md"]
     project = ["docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md"]
     return [

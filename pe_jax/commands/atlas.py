@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pe_jax import terms
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
@@ -30,19 +31,16 @@ _ENCODINGS = OPTIONS.string(
     "Specs with commas between them, as in pe=; default: every encoding of the table.",
 )
 _WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
-_OUT = OPTIONS.string("out", None, "Folder to write.")
+_OUT = OPTIONS.string("out", None, "Folder to write.", required=True)
 
 
 def main() -> int:
-    if not _OUT.value:
-        return cli.fail("--out=DIR is required: the folder to write")
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # what is computed is small
     from pe_jax.atlas.page import write
     from pe_jax.commands import console
     from pe_jax.runs.progress import Display
 
-    out = console.folder(_OUT.value)
-    assert out is not None  # it is not empty
+    out = console.folder(_OUT.value) or Path()
     layers = list(_layers())  # all, so that mistakes are found before the first figure
     with Display() as display:
         show = functools.partial(display.update, "atlas", total=len(layers))

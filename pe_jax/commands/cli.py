@@ -10,14 +10,13 @@ from __future__ import annotations
 import faulthandler
 import importlib
 import inspect
-import io
 import os
 import shlex
 import sys
 import textwrap
 import traceback
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from absl import flags, logging
 
@@ -39,29 +38,33 @@ COMMANDS = {
     "export": "Writes a model as a folder that transformers reads.",
     "generate": "Writes text with a trained model.",
     "atlas": "Draws what encodings do to attention.",
-    "conformance": "Writes test vectors of encodings, and their checker.",
     "prepare": "Makes a TFDS dataset of a text.",
-    "list": "Lists encodings, tasks, metrics, configs, config fields or swaps.",
+    "list": "Lists encodings, tasks, metrics, configs or config fields.",
 }
 
 
 class Options(flags.FlagValues):
-    """The flags of one command. Each method defines a flag."""
+    """The flags of one command. Each method defines a flag; `more` is passed on to absl."""
 
-    def string(self, name: str, default: str | None, help: str) -> flags.FlagHolder:
-        return flags.DEFINE_string(name, default, help, flag_values=self)
+    def string(self, name: str, default: str | None, help: str, **more) -> flags.FlagHolder:
+        return flags.DEFINE_string(name, default, help, flag_values=self, **more)
 
-    def strings(self, name: str, help: str) -> flags.FlagHolder:  # [] by default
-        return flags.DEFINE_multi_string(name, [], help, flag_values=self)
+    def strings(self, name: str, help: str, **more) -> flags.FlagHolder:
+        """A list, [] by default, None if it is required."""
+        default = None if more else []
+        return flags.DEFINE_multi_string(name, default, help, flag_values=self, **more)
 
-    def integer(self, name: str, default: int | None, help: str, **bounds) -> flags.FlagHolder:
-        return flags.DEFINE_integer(name, default, help, flag_values=self, **bounds)
+    def integer(self, name: str, default: int | None, help: str, **more) -> flags.FlagHolder:
+        return flags.DEFINE_integer(name, default, help, flag_values=self, **more)
 
-    def number(self, name: str, default: float | None, help: str, **bounds) -> flags.FlagHolder:
-        return flags.DEFINE_float(name, default, help, flag_values=self, **bounds)
+    def number(self, name: str, default: float | None, help: str, **more) -> flags.FlagHolder:
+        return flags.DEFINE_float(name, default, help, flag_values=self, **more)
 
     def boolean(self, name: str, help: str) -> flags.FlagHolder:
         return flags.DEFINE_bool(name, False, help, flag_values=self)
+
+    def choice(self, name: str, default: str, values: list[str], help: str) -> flags.FlagHolder:
+        return flags.DEFINE_enum(name, default, values, help, flag_values=self)
 
     def listed(self, name: str, help: str, kind: type = str) -> flags.FlagHolder:
         """A tuple of values with commas between them; None by default."""
@@ -105,14 +108,14 @@ def _run(name: str) -> int:
     if name not in COMMANDS:
         known = ", ".join(COMMANDS)
         return fail(f"unknown command {name!r}{nearest(name, COMMANDS)} Known: {known}.")
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
-        sys.stdout.reconfigure(errors="backslashreplace")  # a minus sign, which cp1252 lacks
     sys.argv[0] = f"pe-jax {name}"
     if sys.stderr:
         faulthandler.enable()  # where XLA crashes
     module = importlib.import_module(f"pe_jax.commands.{name}")
     if {"--help", "-h"} & {*sys.argv}:
-        print(_help(module.__doc__, module.OPTIONS))
+        parts = module.__doc__.strip().split("\n\n")
+        print(*(part if part.startswith(" ") else filled(part) for part in parts), sep="\n\n")
+        print(module.OPTIONS.get_help(include_special_flags=False).partition(":")[2])
         return 0
     return carry_out(module.main, module.OPTIONS, getattr(module, "MISTAKES", MISTAKES))
 
@@ -131,15 +134,13 @@ def carry_out(
     flags.FLAGS(argv[:1])  # the flags of libraries, which absl wants parsed
     logging.use_absl_handler()
     logging.set_verbosity(logging.WARNING)
-    if bad := next((a for a in argv if a.encode(errors="ignore").decode() != a), None):
-        return fail(f"{bad!r} is not UTF-8: give a path that is")
     operands = []
     try:
         _, *operands = options(argv)
         inspect.signature(command).bind(*operands)
     except (flags.Error, TypeError) as error:
         words = f" {shlex.join(operands)}: options are --NAME=VALUE" if operands else ""
-        return fail(f"{error}{words}; see {sys.argv[0]} --help")
+        return fail(f"{str(error).rstrip('.')}{words}; see {sys.argv[0]} --help")
     try:
         return command(*operands)
     except Interrupted as error:
@@ -165,10 +166,9 @@ def stopped(how: str) -> int:
     return INTERRUPTED
 
 
-def command_line(without: flags.FlagValues | None = None) -> str:
-    """The command line of this process, to be typed again, without some flags."""
-    argv = sys.argv if without is None else without(sys.argv, known_only=True)
-    return f"{sys.argv[0]} {shlex.join(argv[1:])}".rstrip()
+def command_line() -> str:
+    """The command line of this process, to be typed again."""
+    return f"{sys.argv[0]} {shlex.join(sys.argv[1:])}".rstrip()
 
 
 def fail(mistake: Exception | str) -> int:
@@ -180,22 +180,7 @@ def fail(mistake: Exception | str) -> int:
     return getattr(mistake, "exit_code", 2)
 
 
-def _help(about: str | None, options: flags.FlagValues) -> str:
-    """The docstring, its paragraphs filled, and each flag with its sentence and default."""
-    parts = (about or "").strip().split("\n\n")
-    text = "\n\n".join(part if part.startswith(" ") else filled(part) for part in parts)
-    lines = [text, ""]
-    for name in sorted(options):
-        flag = options[name]
-        default = "" if flag.boolean or flag.default in (None, "", []) else flag.default
-        about = " ".join(flag.help.replace(".;", ";").split())  # absl adds words on repetition
-        said = f"  --{name}: {about}" + f" (default: {default!r})" * (default != "")
-        lines.append(filled(said, " " * 6))
-    return "\n".join(lines)
-
-
 def filled(text: str, indent: str = "", width: int = 80) -> str:
     """Text in lines of `width` columns, all but the first indented, with whole words."""
-    wrapper = textwrap.TextWrapper(width, subsequent_indent=indent, break_on_hyphens=False)
-    wrapper.break_long_words = False
-    return wrapper.fill(text)
+    more: Any = {"break_on_hyphens": False, "break_long_words": False}
+    return textwrap.fill(text, width, subsequent_indent=indent, **more)

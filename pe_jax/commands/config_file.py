@@ -33,12 +33,17 @@ class ConfigFile(NamedTuple):
     """Those fields, as in {"train.steps": 200}."""
 
 
+def words() -> list[str]:
+    """The words of the command line that set fields."""
+    return [word for word in sys.argv if word.startswith("--config.")]
+
+
 def read(given: str) -> ConfigFile:
     """The value of --config, with the fields in sys.argv. ValueError in one line for whatever is
     wrong with the file or the fields.
     """
     name, _, argument = given.partition(":")
-    path = str(found(name))
+    path = str(find(name))
     loader = importlib.machinery.SourceFileLoader("pe_jax_config_file", path)
     module = types.ModuleType(loader.name)
     module.__file__ = path
@@ -50,24 +55,18 @@ def read(given: str) -> ConfigFile:
         config = module.get_config(argument) if argument else module.get_config()
     if not isinstance(config, ConfigDict):
         raise ValueError(f"{path}: get_config() must give a ConfigDict, got {str(config)[:60]!r}")
-    argv = ["", *(word for word in sys.argv if word.startswith("--config."))]
+    argv, options = ["", *words()], flags.FlagValues()
     for flag, _, value in (word.partition("=") for word in argv):
         if flag == "--config.run.seeds" and value.isdecimal():  # ml_collections makes a tuple of it
-            one, three = f"'({value},)'", "'(0,1,2)'"
-            raise ValueError(f"{flag} lists seeds, got {value}: {three} has three, {one} this one")
-    options = flags.FlagValues()
+            raise ValueError(f"{flag} lists seeds, as in '(0,1,2)' or '({value},)', got {value}")
     try:
         flag = config_flags.DEFINE_config_dict("config", config, flag_values=options, sys_argv=argv)
         options(argv)
-    except (
-        AttributeError,
-        LookupError,
-    ) as error:  # ml_collections names the nearest of the section
-        words = " ".join(str(getattr(error.args[0], "args", error.args)[0]).split())
-        raise ValueError(f"no such field: {words} See pe-jax list fields") from None
-    return ConfigFile(
-        module, argument, flag.value, config_flags.get_override_values(options["config"])
-    )
+    except (AttributeError, LookupError) as error:  # ml_collections names the nearest
+        text = " ".join(str(getattr(error.args[0], "args", error.args)[0]).split())
+        raise ValueError(f"no such field: {text} See pe-jax list fields") from None
+    fields = config_flags.get_override_values(options["config"])
+    return ConfigFile(module, argument, flag.value, fields)
 
 
 @contextlib.contextmanager
@@ -83,7 +82,7 @@ def users_code(path: str) -> Iterator[None]:
         raise ValueError(f"{place}: {type(error).__name__}: {error}") from error
 
 
-def found(name: str) -> Path:
+def find(name: str) -> Path:
     """A file of the working directory, else for NAME.py and configs/NAME.py the config of that name
     in the package or its clone. ValueError without one.
     """
@@ -92,10 +91,9 @@ def found(name: str) -> Path:
         return path
     if path.name in configs and path.parent in (Path(), Path("configs")):
         return configs[path.name]
-    near = nearest(path.name, {*configs, *(entry.name for entry in path.parent.glob("*.py"))}, 3)
     raise ValueError(
-        f"no config file {name!r}{near} Found from any folder, those of the studies in a clone of "
-        f"the project: {', '.join(sorted(configs))}."
+        f"no config file {name!r}{nearest(path.name, configs)} `pe-jax list configs` prints those "
+        "that are found from any folder"
     )
 
 

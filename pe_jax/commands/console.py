@@ -33,9 +33,7 @@ def stdout() -> Console:
 
 
 def folder(out: str | None) -> Path | None:
-    """The folder of --out, None without one. OSError if nothing can be written there: better before
-    the work than after it.
-    """
+    """The folder of --out, None without one. OSError, before the work, if it cannot be written."""
     if not out:
         return None
     parent = next(path for path in (Path(out), *Path(out).parents) if path.exists())

@@ -17,12 +17,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
+from pe_jax import terms
 from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
-_WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
+_WORKDIR = OPTIONS.string(
+    "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", required=True
+)
 _LENGTHS = OPTIONS.listed("lengths", "Evaluation lengths in tokens, as 128,256.", int)
 _METRICS = OPTIONS.listed("metrics", "Metrics, as in eval.metrics.")
 _SWAPS = OPTIONS.string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
@@ -41,29 +43,11 @@ _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; defaul
 
 
 def main() -> int:
-    if not _WORKDIR.value:
-        return cli.fail("--workdir=RUN is required: the folder of a finished run, or of runs")
     from pe_jax.commands import console
     from pe_jax.record import divergence
     from pe_jax.runs.execute import evaluate_again
 
     out = console.folder(_OUT.value)
-    folders, changes = console.finished(Path(_WORKDIR.value)), _changes()
-    results = []
-    for folder in folders:
-        results.append(evaluate_again(folder, changes, verbose=True))
-        if words := divergence(results[-1].diverged):
-            print(f"{folder.name}: {words}: no scores", file=sys.stderr)
-    if len(results) == 1:
-        console.show(results[0])
-    if len(results) > 1 or out:
-        console.publish(results, out)
-    return 0
-
-
-def _changes() -> dict[str, Any]:
-    """The fields of section `eval` that the flags set."""
-
     asked = {
         "lengths": _LENGTHS.value,
         "metrics": _METRICS.value,
@@ -74,4 +58,14 @@ def _changes() -> dict[str, Any]:
         "last": _LAST.value,
         "targets": _TARGETS.value,
     }
-    return {name: value for name, value in asked.items() if value is not None}
+    changes = {name: value for name, value in asked.items() if value is not None}
+    folders, results = console.finished(Path(_WORKDIR.value)), []
+    for folder in folders:
+        results.append(evaluate_again(folder, changes, verbose=True))
+        if words := divergence(results[-1].diverged):
+            print(f"{folder.name}: {words}: no scores", file=sys.stderr)
+    if len(results) == 1:
+        console.show(results[0])
+    if len(results) > 1 or out:
+        console.publish(results, out)
+    return 0

@@ -70,7 +70,7 @@ def main() -> int:
 
 
 def _made(own: tuple[Encoding, ...], trained: int) -> tuple[tuple[Encoding, ...], int]:
-    """(the encodings with the swap, made for the length; the length)."""
+    # The encodings with the swap, made for the length; and the length
     from pe_jax.encodings.scaled import Scaled
     from pe_jax.specs.swap import swap
 

@@ -19,8 +19,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from absl import flags
-
+from pe_jax import terms
 from pe_jax.commands import cli
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 LAST, RECORDS = 4096, 1024
 SWAPS = "pi, ntk, dynamic_ntk, yarn, streaming, lm_infinite, rerope, self_extend"
 OPTIONS = cli.Options()
-_MODEL = OPTIONS.string("model", None, "hf:DIR or gguf:PATH.")
-_SOURCE = OPTIONS.string("source", None, "Text, as in data.source: files:PATH.")
+_MODEL = OPTIONS.string("model", None, "hf:DIR or gguf:PATH.", required=True)
+_SOURCE = OPTIONS.string("source", None, "Text, as in data.source: files:PATH.", required=True)
 _LENGTHS = OPTIONS.listed(
     "lengths",
     "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
@@ -69,20 +68,17 @@ _MARGIN = OPTIONS.number(
     "Bits per byte within which two swaps count as equal in the answer.",
     lower_bound=0,
 )
-_WEIGHTS = flags.DEFINE_enum(
+_WEIGHTS = OPTIONS.choice(
     "weights",
     "float32",
     ["float32", "bfloat16"],
     "Dtype of the stored parameters; activations are float32.",
-    flag_values=OPTIONS,
 )
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the scores.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 
 
 def main() -> int:
-    if not _MODEL.value or not _SOURCE.value:
-        return cli.fail("--model=hf:DIR or gguf:PATH and --source=files:PATH are required")
     from pe_jax.commands import console
     from pe_jax.pretrained import answer
     from pe_jax.runs.execute import execute
@@ -98,7 +94,6 @@ def main() -> int:
 
 
 def _run() -> Run:
-    """The run that the flags ask for."""
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
 
@@ -133,7 +128,7 @@ def _run() -> Run:
 
 
 def _usual_swaps(about: Described) -> list[str]:
-    """SWAPS and the model's own scaling, as far as they change it. ValueError if none does."""
+    # SWAPS and the model's own scaling, as far as they change it
     from pe_jax.encodings.scaled import Scaled
     from pe_jax.specs.swap import swap
 
@@ -145,7 +140,7 @@ def _usual_swaps(about: Described) -> list[str]:
                 swaps.append(spec)
     if not swaps:
         raise ValueError(
-            f"none of the usual swaps ({SWAPS}) can take the place of this model's {about.spec}: "
-            "name others by --swaps, as in --swaps='window(window=2048)'"
+            f"none of {SWAPS} can take the place of this model's {about.spec}: name others by "
+            "--swaps, as in --swaps='window(window=2048)'"
         )
     return swaps

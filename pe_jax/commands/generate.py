@@ -4,13 +4,12 @@
     pe-jax generate --model=hf:DIR --prompt="Call me" --tokens=100
 
 RUN is a run's folder, the one with config.json and checkpoints/; --model is a pretrained model,
-hf:DIR or gguf:PATH. Tokens a second go to stderr.
+hf:DIR or gguf:PATH. The time goes to stderr.
 """
 
 from __future__ import annotations
 
 import codecs
-import statistics
 import sys
 import time
 
@@ -35,10 +34,7 @@ _SWAP = OPTIONS.string("swap", "", "Encodings swapped in, as in eval.swaps.")
 
 def main() -> int:
     if bool(_WORKDIR.value) == bool(_MODEL.value):
-        return cli.fail(
-            "give either --workdir=RUN, the folder of a trained run, or --model=hf:DIR or "
-            "gguf:PATH, a pretrained model"
-        )
+        return cli.fail("give either --workdir=RUN, a trained run, or --model=hf:DIR or gguf:PATH")
     import numpy as np
 
     from pe_jax.model.generate import Sampling
@@ -46,7 +42,7 @@ def main() -> int:
     from pe_jax.runs.progress import Display
     from pe_jax.runs.trained import Trained
 
-    prompt = _PROMPT.value.encode("utf-8", "surrogateescape")
+    prompt = _PROMPT.value.encode()
     sampling = Sampling(_TEMPERATURE.value, _TOP_K.value, _TOP_P.value)
     if _MODEL.value:
         model = load(_MODEL.value)
@@ -54,25 +50,18 @@ def main() -> int:
         with Display():
             model = Trained.of(_WORKDIR.value, _MODEL_SEED.value)
         if model.step < model.run.train.steps:
-            _say(f"trained for {model.step} of {model.run.train.steps} steps")
+            steps = f"{model.step} of {model.run.train.steps} steps"
+            print(f"trained for {steps}", file=sys.stderr)
     pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
     tokenizer = model.tokenizer
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")  # of whole characters
     encoded = tokenizer.encode([np.frombuffer(prompt, np.uint8)])[0]
     print(decoder.decode(tokenizer.decode(encoded)), end="", flush=True)
-    begun = last = time.monotonic()
-    count, rates = 0, []
+    begun, count = time.monotonic(), 0
     for piece in pieces:
         print(decoder.decode(tokenizer.decode(piece)), end="", flush=True)
-        now = time.monotonic()
         count += piece.size
-        rates.append(piece.size / (now - last))
-        last = now
     print(decoder.decode(b"\n", final=True), end="", flush=True)
-    rate = statistics.median(rates)
-    _say(f"{count} tokens in {last - begun:.1f} s, compilation included; {rate:.0f} tokens/s")
+    seconds = time.monotonic() - begun
+    print(f"{count} tokens in {seconds:.1f} s, compilation included", file=sys.stderr)
     return 0
-
-
-def _say(message: str) -> None:
-    print(f"{sys.argv[0]}: {message}", file=sys.stderr)

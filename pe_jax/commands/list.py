@@ -1,4 +1,4 @@
-"""Names of encodings, tasks, metrics, configs, config fields and swaps, with a sentence on each.
+"""Names of encodings, tasks, metrics, configs and config fields, with a sentence on each.
 
     pe-jax list encodings
     pe-jax list tasks | grep arithmetic
@@ -22,12 +22,19 @@ from pe_jax.commands import cli, config_file
 from pe_jax.errors import nearest
 
 OPTIONS = cli.Options()
+LISTS = {
+    "encodings": "The members of a spec, as in --config=base.py:pe=randomized+rope.",
+    "tasks": "Tasks to train on, as in --config=base.py:task=reverse_string,pe=rope.",
+    "metrics": 'Scores, as in --config.eval.metrics=\'("same_targets","mine.py:first")\'.',
+    "configs": "Config files that are found from any folder, as in --config=quickstart.py.",
+    "fields": "The fields of the config with their defaults, as in --config.train.steps=200.",
+}
 
 
 def main(what: str = "") -> int:
     if what not in ("", *LISTS):
         return cli.fail(f"no list of {what!r}{nearest(what, LISTS)} Known: {', '.join(LISTS)}.")
-    about = LISTS[what]() if what else {name: sentence(of.__doc__) for name, of in LISTS.items()}
+    about = listed(what) if what else LISTS
     width = max(map(len, about)) if what != "fields" else 0
     columns = shutil.get_terminal_size((1000, 24)).columns
     for name, text in about.items():
@@ -35,55 +42,25 @@ def main(what: str = "") -> int:
     return 0
 
 
-def _encodings() -> dict[str, str]:
-    """The members of a spec, as in --config=base.py:pe=randomized+rope."""
+def listed(what: str) -> dict[str, str]:
+    """{name: sentence} of one of LISTS."""
+    if what == "configs":
+        paths = sorted(config_file.known().items())
+        return {n: sentence(ast.get_docstring(ast.parse(path.read_text()))) for n, path in paths}
+    if what == "fields":
+        return {flag: text for _, _, fields in sections() for flag, text in fields.items()}
+    if what == "metrics":
+        from pe_jax.metrics import METRICS
+
+        usual = {"last": "L/2", "split": "test", "alike": "for all models and seeds"}
+        texts = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
+        return {name: text[:1].upper() + text[1:] for name, text in texts.items()}
     from pe_jax.encodings import ENCODINGS
-
-    return _docstrings(ENCODINGS)
-
-
-def _tasks() -> dict[str, str]:
-    """Tasks to train on, as in --config=base.py:task=reverse_string,pe=rope."""
     from pe_jax.tasks import TASKS
 
-    return _docstrings(TASKS)
-
-
-def _metrics() -> dict[str, str]:
-    """Scores of a model, as in --config.eval.metrics='("same_targets","mine.py:first")'."""
-    from pe_jax.metrics import METRICS
-
-    usual = {"last": "L/2", "split": "test", "alike": "for all models and seeds"}
-    texts = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
-    return {name: text[:1].upper() + text[1:] for name, text in texts.items()}
-
-
-def _configs() -> dict[str, str]:
-    """Config files that are found from any folder, as in --config=quickstart.py."""
-    paths = sorted(config_file.known().items())
-    return {name: sentence(ast.get_docstring(ast.parse(path.read_text()))) for name, path in paths}
-
-
-def _fields() -> dict[str, str]:
-    """The fields of the config with their defaults, as in --config.train.steps=200."""
-    return {flag: text for _, _, fields in sections() for flag, text in fields.items()}
-
-
-def _swaps() -> dict[str, str]:
-    """Encodings for a trained rope, as in --config.eval.swaps='("yarn+log_n",)'."""
-    from pe_jax.encodings import ENCODINGS
-
-    return _docstrings({name: cls for name, cls in ENCODINGS.items() if _swapped_in(name)})
-
-
-LISTS = {
-    "encodings": _encodings,
-    "tasks": _tasks,
-    "metrics": _metrics,
-    "configs": _configs,
-    "fields": _fields,
-    "swaps": _swaps,
-}
+    table: Mapping[str, type] = ENCODINGS if what == "encodings" else TASKS
+    # The docstring of a class's file names the paper
+    return {name: sentence(sys.modules[cls.__module__].__doc__) for name, cls in table.items()}
 
 
 def sections() -> Iterator[tuple[str, str, dict[str, str]]]:
@@ -108,25 +85,3 @@ def sentence(text: Any) -> str:
     """The first sentence of a docstring, or its first paragraph where that ends otherwise."""
     first = " ".join((text or "").partition("\n\n")[0].split())
     return re.split(r"(?<=\.)(?<!al\.) ", first)[0]  # "et al." ends no sentence
-
-
-def _swapped_in(name: str) -> bool:
-    """Whether an encoding takes the place of a trained rope, or changes no more than the reach or
-    the scale of its attention.
-    """
-    from pe_jax.encoding import sites
-    from pe_jax.model.config import LmConfig
-    from pe_jax.specs.parse import make
-    from pe_jax.specs.swap import swap
-
-    rope = make("rope", LmConfig().dims(64))
-    try:
-        *_, new = swapped = swap(rope, name)
-    except ValueError:  # it learns something
-        return False
-    return swapped != rope and (len(swapped) == 1 or sites(new) in (("reach",), ("scale",)))
-
-
-def _docstrings(table: Mapping[str, type]) -> dict[str, str]:
-    """The first sentence of each class's file, which names the paper."""
-    return {name: sentence(sys.modules[cls.__module__].__doc__) for name, cls in table.items()}

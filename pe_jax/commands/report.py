@@ -22,7 +22,7 @@ from pathlib import Path
 from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
-_WORKDIR = OPTIONS.strings("workdir", "Folder of the runs, or a results folder.")
+_WORKDIR = OPTIONS.strings("workdir", "Folder of the runs, or a results folder.", required=True)
 _OUT = OPTIONS.string(
     "out", None, "Folder to write; default: results/<name of workdir>, of the first of several."
 )
@@ -50,8 +50,6 @@ _REFERENCE = OPTIONS.strings(
 
 
 def main() -> int:
-    if not _WORKDIR.value:
-        return cli.fail("--workdir=DIR is required: the folder that holds the runs")
     from pe_jax.commands import console
     from pe_jax.report import published, study
     from pe_jax.report.selection import Selection

@@ -15,7 +15,9 @@ import sys
 from pe_jax.commands import cli, config_file
 
 OPTIONS = cli.Options()
-_CONFIG = OPTIONS.string("config", None, "Config file, with :pe=SPEC; see base.py.")
+_CONFIG = OPTIONS.string(
+    "config", None, "Config file, with :pe=SPEC, as in base.py:pe=rope.", required=True
+)
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _COMMAND = OPTIONS.string(
     "command", None, "The command that reproduces the run, for its record; default: this one."
@@ -24,8 +26,6 @@ MISTAKES = ()  # what fails in a user's code is shown with its traceback
 
 
 def main() -> int:
-    if _CONFIG.value is None:
-        return cli.fail("--config=FILE is required, for example --config=base.py:pe=rope")
     try:
         config = config_file.read(_CONFIG.value).config.to_dict()
 

@@ -55,7 +55,7 @@ def show(workdir: Path) -> int:
 
 
 def _table(standings: list[status.Standing]) -> Sheet:
-    """A row for each run; its id is the name of its folder."""
+    # A row for each run; its id is the name of its folder
     from pe_jax.report.sheet import Printed, Sheet
 
     columns = ("id", "run", "state", "done", "seeds", LOSS, VALID, "time")

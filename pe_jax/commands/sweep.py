@@ -23,7 +23,6 @@ FILE:pe=SPEC runs that encoding alone. --config.SECTION.FIELD=VALUE sets a field
 
 from __future__ import annotations
 
-import copy
 import functools
 import os
 import shlex
@@ -33,9 +32,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from absl import flags
 from ml_collections import ConfigDict
 
+from pe_jax import terms
 from pe_jax.commands import cli, config_file
 from pe_jax.errors import Refused
 
@@ -47,8 +46,11 @@ if TYPE_CHECKING:
     Study = tuple[dict[str, Any], tuple[Run, ...]]  # a config, and its run at each of its rates
 
 BASE = "pe_jax.configs.base"
+STOPPED = "stopped, runs go on from their last checkpoint"
 OPTIONS = cli.Options()
-_CONFIG = OPTIONS.string("config", None, "Config file with get_sweep().")
+_CONFIG = OPTIONS.string(
+    "config", None, "Config file with get_sweep(); base.py:pe=rope is one run.", required=True
+)
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _JOBS = OPTIONS.integer(
     "jobs",
@@ -56,7 +58,7 @@ _JOBS = OPTIONS.integer(
     "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.",
     lower_bound=0,
 )
-_DRY_RUN = OPTIONS.boolean("dry_run", "List the runs, their parameters and time, and stop.")
+_DRY_RUN = OPTIONS.boolean("dry_run", "List the runs with their parameters, and stop.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 _ALSO = OPTIONS.string("also", "", "Encodings to run besides, separated by commas.")
 _SHARD = OPTIONS.string(
@@ -74,8 +76,6 @@ _ADDRESS = OPTIONS.string(
 
 
 def main() -> int:
-    if _CONFIG.value is None:
-        return cli.fail("--config=FILE is required: a file of runs, or base.py:pe=rope for one")
     environment = dict(os.environ)
     # This process only waits: the accelerator belongs to the runs.
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -90,35 +90,26 @@ def main() -> int:
         raise ValueError("get_sweep() of --config lists no run")
     own = shard.own(every)
     if _DRY_RUN.value:
-        from pe_jax.commands import dry_run
-
-        dry_run.show([runs for _, runs in own], _workdir(), _JOBS.value)
+        show(_at_each_rate(own))
         return 0
     return _carried_out(own, every, environment)
 
 
 def _carried_out(own: list[Study], every: list[Study], environment: dict[str, str]) -> int:
-    """Does the unfinished runs of this shard by an engine, shows the results, and gives the exit
-    code. `every` has those of all shards: the shard that finishes last writes their report.
-    """
+    # `every` has the runs of all shards: the shard that finishes last writes their report
     from pe_jax.commands import console
     from pe_jax.report import labels
-    from pe_jax.runs import rates
     from pe_jax.sweep import queue, status
 
-    out = console.folder(_OUT.value)
+    out, workdir = console.folder(_OUT.value), Path(_WORKDIR.value)
     _check([run for study in own if not _result(study) for run in study[1]])
-    here = "workdir", "jobs", "out", "shard", "engine", "address"  # of this machine
-    command = f"{_command_without(*here)} --workdir=DIR"
+    also = [f"--also={_ALSO.value}"] * bool(_ALSO.value)
+    words = [f"--config={_CONFIG.value}", *also, *config_file.words(), "--workdir=DIR"]
+    command = shlex.join(["pe-jax", "sweep", *words])  # without the flags of this machine
     by = environment, _ENGINE.value, _JOBS.value, _ADDRESS.value
-    first = []
-    for _, runs in own:
-        several = len(runs) > 1
-        for run in map(rates.trial, runs) if several else runs:
-            first.append(_item(run, run.config, None if several else run.asked()))
-    failed = queue.run_all(first, command, *by)
+    failed = queue.run_all(_at_each_rate(own), command, *by)
     if failed is None:
-        return cli.stopped("stopped, runs go on from their last checkpoint")
+        return cli.stopped(STOPPED)
     chosen = []
     for config, runs in own:
         if len(runs) > 1 and not {run.id for run in runs} & failed.keys():
@@ -128,22 +119,22 @@ def _carried_out(own: list[Study], every: list[Study], environment: dict[str, st
                 failed[runs[0].id] = str(error)
     best = queue.run_all(chosen, command, *by)
     if best is None:
-        return cli.stopped("stopped, runs go on from their last checkpoint")
+        return cli.stopped(STOPPED)
     failed |= best
     others = sum(_result(study) is None for study in every if study not in own)
     results = [result for study in (own if others else every) if (result := _result(study))]
     if results:
         ids = {run.id for _, runs in every for run in runs}
-        standings = [run for run in status.standings(_workdir()) if run.id in ids]
+        standings = [run for run in status.standings(workdir) if run.id in ids]
         missing = [*console.missing(standings, results).values()]
-        again = shlex.join(["pe-jax", "report", f"--workdir={_workdir()}", f"--out={out}"])
+        again = shlex.join(["pe-jax", "report", f"--workdir={workdir}", f"--out={out}"])
         console.publish(results, None if others else out, missing=missing, again=again)
     if others:
         left = f"{others} of {len(every)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
     names = labels.short([run for _, runs in every for run in runs])
     for id, reason in failed.items():
-        log = _workdir() / id / "log.txt"
+        log = workdir / id / "log.txt"
         where = f" ({log})" if log.exists() else ""
         print(f"failed: {names[id]}: {reason}{where}", file=sys.stderr)
     if failed:
@@ -152,27 +143,55 @@ def _carried_out(own: list[Study], every: list[Study], environment: dict[str, st
     return 1 if failed else 0
 
 
+def show(items: Sequence[Item]) -> None:
+    """Prints a row for each run: what --dry_run lists."""
+    from pe_jax.commands.console import stdout
+    from pe_jax.report import labels, sheet
+    from pe_jax.report.words import count
+
+    names, rows = labels.short([item.run for item in items]), []
+    for item in items:
+        run, state = item.run, "finished" if item.result else "to do"
+        sizes = str(len(run.run.seeds)), str(run.train.steps), f"{run.parameters().total:,}"
+        rows.append(tuple(map(sheet.Printed, (names[run.id], run.id, *sizes, state))))
+    columns = ("run", "id", "seeds", "steps", "parameters", "state")
+    spare = ("id", "parameters", "seeds", "steps")
+    table = sheet.Sheet("", columns, (("", tuple(rows)),), spare=spare)
+    stdout().print(*sheet.terminal([table]))
+    print(f"{count(len(items), 'run')}, {sum(item.result is None for item in items)} to do")
+
+
 def _item(run: Run, config: dict[str, Any], asked: str | None) -> Item:
     from pe_jax.runs.folder import Folder
     from pe_jax.sweep.queue import Item
 
-    return Item(run, Folder.of(run.id, _workdir()), config, asked)
+    return Item(run, Folder.of(run.id, _WORKDIR.value), config, asked)
+
+
+def _at_each_rate(studies: Sequence[Study]) -> list[Item]:
+    from pe_jax.runs import rates
+
+    items = []
+    for _, runs in studies:
+        several = len(runs) > 1
+        for run in map(rates.trial, runs) if several else runs:
+            items.append(_item(run, run.config, None if several else run.asked()))
+    return items
 
 
 def _best(config: dict[str, Any], runs: Sequence[Run]) -> Item:
-    """The run that is evaluated: the only one, or the one at the best of several rates. Refused if
-    none can be chosen.
-    """
+    # The run that is evaluated: the only one, or the one at the best of several rates. Refused if
+    # none can be chosen.
     from pe_jax.runs import rates
 
     if len(runs) == 1:
         return _item(runs[0], config, runs[0].asked())
-    run, tried = rates.best(runs, _workdir())
+    run, tried = rates.best(runs, _WORKDIR.value)
     return _item(run, config, run.asked([one.rate for one in tried]))
 
 
 def _result(study: Study) -> Result | None:
-    """The result; None if it has not finished, or lacks what is asked for."""
+    # None if it has not finished, or lacks what is asked for
     try:
         return _best(*study).result
     except Refused:  # no rate can be chosen yet
@@ -180,7 +199,7 @@ def _result(study: Study) -> Result | None:
 
 
 def _check(left: list[Run]) -> None:
-    """Prints doubts about the text of the runs that are left. Refused if a run cannot begin."""
+    # Prints doubts about the text of the runs that are left. Refused if a run cannot begin.
     from pe_jax.commands import console
 
     for run in {run.encodings: run for run in left}.values():
@@ -192,19 +211,13 @@ def _check(left: list[Run]) -> None:
             print(f"note: {doubt}")
 
 
-def _workdir() -> Path:
-    return Path(_WORKDIR.value)
-
-
 def _configs(file: config_file.ConfigFile) -> list[dict[str, Any]]:
-    """The config of each run; of FILE:pe=SPEC of that encoding alone."""
-    from pe_jax.specs.parse import parse_list
-
-    module, also = file.module, parse_list(_ALSO.value)
+    # The config of each run; of FILE:pe=SPEC of that encoding alone
+    module = file.module
     if file.argument:
         module = types.SimpleNamespace(get_config=module.get_config)
     with config_file.users_code(str(file.module.__file__)):
-        configs = runs_of(module, file.config, file.fields, also)
+        configs = runs_of(module, file.config, file.fields, terms.elements(_ALSO.value))
     return [config.to_dict() for config in configs]
 
 
@@ -220,10 +233,7 @@ def runs_of(
     configs = []
     for run in (module.get_sweep() or ()) if lists else [config]:
         if not isinstance(run, ConfigDict):
-            raise ValueError(
-                "get_config and each entry of get_sweep() of --config must be a config, as "
-                f"get_config of base.py makes it, got {str(run)[:60]!r}"
-            )
+            raise ValueError(f"get_sweep() must give configs of base.py, got {str(run)[:60]!r}")
         configs.append(run.copy_and_resolve_references())  # before the file changes it again
     own = getattr(module, "get_config", None)
     if also and lists and getattr(own, "__module__", BASE) == BASE:
@@ -242,9 +252,8 @@ def runs_of(
 
 
 def _distinct(studies: list[Study]) -> list[Study]:
-    """The studies, equal ones once. ValueError for two that train the same and ask for different
-    things, since a run has one result.
-    """
+    # Equal ones once. ValueError for two that train the same and ask for different things, since a
+    # run has one result.
     known: dict[str, Study] = {}
     for study in studies:
         for run in study[1]:
@@ -257,11 +266,3 @@ def _distinct(studies: list[Study]) -> list[Study]:
                     "evaluate it in another way afterwards, with `pe-jax evaluate`"
                 )
     return [*{id(study): study for study in known.values()}.values()]
-
-
-def _command_without(*names: str) -> str:
-    """The command line of this process without some flags."""
-    left_out = flags.FlagValues()
-    for name in names:
-        left_out[name] = copy.deepcopy(OPTIONS[name])
-    return cli.command_line(left_out)

@@ -8,11 +8,10 @@ activations in float32.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import jax
@@ -22,14 +21,14 @@ from flax import nnx
 from jaxtyping import Int
 
 from pe_jax.encoding import RELATIVE, Dims, Encoding, overrides, sites
-from pe_jax.errors import Refused, first_line
+from pe_jax.errors import Refused
 from pe_jax.model.cache import Cache, Past
 from pe_jax.model.config import LmConfig
 from pe_jax.model.generate import positions
 from pe_jax.model.lm import LM
 from pe_jax.specs.swap import swap
 from pe_jax.task import Task
-from pe_jax.testing.hooks import check_hooks, is_users, place
+from pe_jax.testing.hooks import Fault, check_hooks, is_users, running
 from pe_jax.testing.tasks import drawn
 
 CUTS = (2, 8)
@@ -119,7 +118,7 @@ def check_reads(
         return  # nothing is scored there either
     changes = {"mlp": 1, "tie_embeddings": True, "embed_std": 1.0, "dtype": "float32", "memory": 0}
     config = dataclasses.replace(config, dropout=0.0, **changes)
-    with _running(encodings):
+    with running(_hooks(encodings)):
         graphdef, initial = _model(config, encodings)
         for params in (_noisy(initial, encodings), initial):
             rows = functools.partial(_rows, params, graphdef=graphdef, encodings=made)
@@ -127,12 +126,12 @@ def check_reads(
             if np.isfinite(whole).all():
                 break
         else:
-            raise _Fault(ENDLESS)
+            raise Fault(ENDLESS)
         middle, cuts = length // 2, min(max(CUTS[0], 2**14 // length), CUTS[1])
         for cut in range(middle, min(middle + cuts, length)) if config.causal else ():
             replaced = rows(np.where(np.arange(length) < cut, text, other))
             if not np.allclose(replaced[:cut], whole[:cut], NEAR, NEAR):
-                raise _Fault(LATER)
+                raise Fault(LATER)
 
 
 def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> None:
@@ -143,7 +142,7 @@ def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> No
     text = np.resize(text, min(PART, *limits)) if limits else np.resize(text, PART)
     if len(text) < 2:
         return
-    with _running(encodings):
+    with running(_hooks(encodings)):
         for e in encodings:
             _check_distances(e)
         encodings = [e.at(len(text)) for e in _in_one_layer(encodings)]
@@ -157,7 +156,7 @@ def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> No
         )
         for part, words in ((blocks, BLOCKS), (pieces, PARTS)):
             if not np.allclose(part, whole[:, : part.shape[1]], CLOSE, CLOSE, equal_nan=True):
-                raise _Fault(words)
+                raise Fault(words)
 
 
 def without_gradient(encodings: Sequence[Encoding]) -> list[str]:
@@ -201,32 +200,16 @@ def _check_distances(e: Encoding) -> None:
         for n in (far,) if e.dims.causal else (far, -far):
             values, alone = (np.asarray(getattr(e, hook)(params, m)) for m in (n, n[:9]))
             if not np.allclose(values[:, :9], alone, NEAR, NEAR, equal_nan=True):
-                raise _Fault(ALONE)
+                raise Fault(ALONE)
             if end is not None and not np.allclose(values, values[:, :1], NEAR, NEAR):
-                raise _Fault(CONSTANT)
+                raise Fault(CONSTANT)
 
 
-class _Fault(Exception):
-    """What the encodings of a model do wrong."""
-
-
-@contextlib.contextmanager
-def _running(encodings: Sequence[Encoding]) -> Iterator[None]:
-    """Makes a fault, or an error of a user's hook, a ValueError that names the hooks and a line."""
-    try:
-        yield
-    except jax.errors.JaxRuntimeError as error:
-        if "RESOURCE_EXHAUSTED" not in str(error):
-            raise  # else nothing can be scored at this length
-    except Exception as error:
-        users = [e for e in encodings if is_users(e)] or encodings
-        hooks = [(e, hook) for e in users for hook in sites(e) if hook not in ("at", "limit")]
-        hooks = hooks or [(users[0], "at")]
-        names = " or ".join(f"{type(e).__name__}.{hook}" for e, hook in hooks)
-        if not isinstance(error, _Fault):
-            names = f"{names} raised {type(error).__name__}:"
-        where = place(*hooks[0], error)
-        raise ValueError(f"{names} {first_line(error)} ({where})") from error
+def _hooks(encodings: Sequence[Encoding]) -> list[tuple[Encoding, str]]:
+    # Those that may be at fault in a model
+    users = [e for e in encodings if is_users(e)] or encodings
+    hooks = [(e, hook) for e in users for hook in sites(e) if hook not in ("at", "limit")]
+    return hooks or [(users[0], "at")]
 
 
 def model_of(dims: Dims, layers: int) -> LmConfig:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pe_jax.contract import calling
 from pe_jax.task import Sample, Task
-from pe_jax.testing.hooks import refuse_callbacks
+from pe_jax.testing.hooks import callback
 
 ERRORS = 6.0
 """Standard errors by which the surprise of drawn targets may differ from its expectation."""
@@ -42,8 +42,9 @@ def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 0) -> Non
     longest, count = every[-1], count or -(-100 // len(every))
     for n in (every[0], longest):
         _check_lists(task, n)
-    jaxpr = jax.make_jaxpr(task.sample, static_argnums=2)(jax.random.key(0), longest, longest)
-    refuse_callbacks(jaxpr, "sample")
+    program = jax.make_jaxpr(task.sample, static_argnums=2)(jax.random.key(0), longest, longest)
+    if fault := callback(program):
+        raise ValueError(f"sample {fault}")
     kind = type(task)
     if kind.oracle is Task.oracle and kind.bayes is Task.bayes:
         return

@@ -18,11 +18,6 @@ from pe_jax.runs.config import SECTIONS
 from pe_jax.storage import locks, records
 from pe_jax.tasks import TASKS
 
-SWAPS = (
-    "partial_rope p_rope xpos resonance mobius evq_cosh pi ntk dynamic_ntk yarn mrrope llama3 "
-    "longrope clipped_rope rerope leaky_rerope self_extend lm_infinite streaming string chunk "
-    "drope window log_n"
-).split()
 HEAVY = ("jax", "flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax", "scipy")
 BEGUN = record.Begun(
     id="rope-1a2b3c4d",
@@ -104,17 +99,9 @@ def test_a_full_disk_under_help_is_one_line():
     assert done.returncode == 2 and re.fullmatch("pe-jax: no space left.*\n", done.stderr)
 
 
-def test_conformance_writes_the_files_of_the_repository(tmp_path):
-    names, code, out = imported("pe_jax", "conformance", f"--out={tmp_path / 'vectors'}")
-    assert code == 0 and not names.intersection(HEAVY) and str(tmp_path) in out
-    kept = [path for path in (ROOT / "pe_jax/conformance").iterdir() if path.is_file()]
-    written = {path.name: path.read_bytes() for path in (tmp_path / "vectors").iterdir()}
-    assert written == {path.name: path.read_bytes() for path in kept}
-
-
 def test_lists_have_every_name_with_a_sentence(lab):
     tables = {"encodings": ENCODINGS, "tasks": TASKS, "metrics": METRICS}
-    tables |= {"configs": sorted(config_file.known()), "swaps": SWAPS}
+    tables["configs"] = config_file.known()
     names, code, out = imported("pe_jax", "list")
     assert code == 0 and not names.intersection(HEAVY)
     assert {line.split()[0] for line in out.splitlines()} == {*tables, "fields"}
@@ -134,17 +121,15 @@ def test_experiment_runners_are_the_commands(name):
 def test_configs_are_found_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("base.py", "configs/base.py"):
-        assert config_file.found(path) == config_file.PACKAGE / "base.py"
-    for path in ("encodings.py", "configs/encodings.py"):
-        assert config_file.found(path) == ROOT / "configs/encodings.py"
+        assert config_file.find(path) == config_file.PACKAGE / "base.py"
+    assert config_file.find("configs/encodings.py") == ROOT / "configs/encodings.py"
     for path in ("none.py", "other/base.py", "/configs/base.py", "configs"):
-        with pytest.raises(ValueError, match=f"no config file '{path}'.* base.py, .*replay.py"):
-            config_file.found(path)
+        with pytest.raises(ValueError, match=f"no config file '{path}'"):
+            config_file.find(path)
     monkeypatch.setattr(config_file, "CLONE", tmp_path)  # as an installed package
-    with pytest.raises(ValueError, match="base.py, quickstart.py, replay.py"):
-        config_file.found("configs/encodings.py")
+    assert {*config_file.known()} == {"base.py", "quickstart.py", "replay.py"}
     (tmp_path / "base.py").write_text("")  # one's own comes first
-    assert config_file.found("base.py").resolve() == tmp_path / "base.py"
+    assert config_file.find("base.py").resolve() == tmp_path / "base.py"
 
 
 def test_every_field_of_the_config_is_listed_with_its_default_and_a_sentence(lab):
@@ -160,9 +145,7 @@ def test_every_field_of_the_config_is_listed_with_its_default_and_a_sentence(lab
 
 def test_help_shows_the_defaults():
     _, _, out = imported("pe_jax", "generate", "--help")
-    assert "the same text. (default: 0)" in out and r"(default: '\n')" in out
-    _, _, out = imported("pe_jax", "sweep", "--help")
-    assert "default: False" not in out and max(map(len, out.splitlines())) <= 80
+    assert "(default: '500')" in out and r"(default: '\n')" in out
 
 
 def test_status_imports_nothing_heavy(tmp_path):
@@ -217,9 +200,9 @@ MISTAKES = {
     "misspelt field": ([f"{BASE}rope", "--config.train.stepz=3"], ["'stepz'", '"steps"']),
     "an encoding's field": ([f"{BASE}rope", "--config.pe.rope.bas=3"], ["bas", '"base"']),
     "no number": ([f"{BASE}rope", "--config.train.steps=1e3x"], ["config.train.steps=1e3x"]),
-    "no config": ([], ["--config=FILE is required"]),
+    "no config": ([], ["--config must have a value"]),
     "missing config": (["--config=configs/bas.py"], ["no config file", "did you mean 'base.py'"]),
-    "folder": (["--config={lab}"], ["no config file", "base.py"]),
+    "folder": (["--config={lab}"], ["no config file"]),
     "no Python": (["--config={lab}/short.txt"], ["short.txt: SyntaxError"]),
     "syntax error": ([f"{BASE}{{lab}}/syntax.py:Mine"], ["syntax.py", "SyntaxError", "line 1"]),
     "no argument": (["--config=configs/base.py:rope"], ["pe=SPEC", "'rope'"]),
@@ -241,7 +224,7 @@ MISTAKES = {
         [f"{BASE}rope", *tiny(**{"eval.targets": 10**6}), "--config.data.source=files:{lab}/text"],
         ["the test split has room for", "lower eval.targets"],
     ),
-    "one integer for seeds": ([f"{BASE}rope", "--config.run.seeds=3"], ["lists seeds, got 3"]),
+    "one integer for seeds": ([f"{BASE}rope", "--config.run.seeds=3"], ["lists seeds, as in"]),
 }
 OF_SWEEPS = {
     "no truth": (["--config=quickstart.py", "--dry_run=maybe"], ["--dry_run=maybe"]),
@@ -263,7 +246,7 @@ def test_mistakes_are_one_line_and_write_nothing(lab, tmp_path, mistake):
 
 
 def test_mistakes_in_a_report_are_one_line(lab, tmp_path):
-    assert_fails(lab.start("report").wait(), "report", "--workdir=DIR is required")
+    assert_fails(lab.start("report").wait(), "report", "--workdir must have a value")
     empty = lab.start("report", f"--workdir={tmp_path}", f"--out={tmp_path / 'out'}").wait()
     assert_fails(empty, "report", "no results in", "pe-jax sweep --config=")
     (tmp_path / "rope-1").mkdir()

@@ -111,7 +111,7 @@ def test_a_damaged_final_checkpoint_is_refused_and_the_one_before_not_scored(
 
 def test_mistakes_in_an_evaluation_are_one_line(lab, workdir, tmp_path):
     for arguments, words in (
-        ([], "--workdir=RUN is required"),
+        ([], "--workdir must have a value"),
         ([f"--workdir={tmp_path}"], "no finished run in"),
         ([f"--workdir={workdir}", "--lengths=16,x"], "--lengths=16,x: invalid literal"),
         ([f"--workdir={workdir}", "--metrics=longpple"], "did you mean 'longppl'?"),

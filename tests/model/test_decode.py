@@ -355,7 +355,7 @@ def test_text_comes_from_a_run_as_it_is_decoded(lab, runs):
     )
     new = bytes(np.concatenate(list(pieces), axis=1)[0].tolist())
     assert done.out == (prompt + new).decode(errors="replace") + "\n"
-    assert "100 tokens in" in done.err and "tokens/s" in done.err
+    assert "100 tokens in" in done.err
 
     swapped = lab.start("generate", f"--workdir={folder}", *options, "--swap=window(window=2)")
     assert swapped.wait().code == 0 and swapped.out.startswith("naïve ")

@@ -13,16 +13,18 @@ from flax import nnx
 from studies import table_of
 
 from configs import continued
-from pe_jax.commands import dry_run
+from pe_jax.commands.sweep import show
 from pe_jax.data.batches import Batches
 from pe_jax.errors import Refused
 from pe_jax.pretrained.load import load
 from pe_jax.record import Result
 from pe_jax.report.notes import glossary
 from pe_jax.runs.execute import evaluate_again, execute
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
+from pe_jax.sweep import queue
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "pretrained"
 LENGTH = 32  # for which the models were made
@@ -246,6 +248,6 @@ def test_the_config_for_accelerators_is_planned_without_reading_weights(tmp_path
     run = Run.of(config.to_dict())
     assert run.encodings[0].base == 100000.0 and run.encodings[0].length == 8192
     assert run.train.length == 32768 and run.lm.dtype == "bfloat16" and run.lm.kv_heads == 3
-    dry_run.show([(run,)], tmp_path / "runs", 1)
+    show([queue.Item(run, Folder(tmp_path), run.config)])
     out = capsys.readouterr().out
     assert "134,515,008" in out and "1 run, 1 to do" in out and "yarn(factor=4.0" in out

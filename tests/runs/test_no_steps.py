@@ -315,7 +315,7 @@ def test_a_finished_run_is_scored_by_prompts_and_places_too(tmp_path, book):
 def test_what_cannot_be_scored_is_refused(book, tmp_path):
     wrong = tmp_path / "wrong.py"
     wrong.write_text(MINE.replace("FACTOR", "[1.0] * 7"))
-    with pytest.raises(ValueError, match="Mine: qk raised .*wrong.py, line 9"):
+    with pytest.raises(ValueError, match="Mine.qk raised .*wrong.py, line 9"):
         run_of(book, swaps=(f"{wrong}:Mine",))
     with pytest.raises(ValueError, match="needs parameters"):
         run_of(book, swaps=("learned",))
