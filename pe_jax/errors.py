@@ -10,20 +10,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _SPACE = "make room there, and give the same command again"
-_RIGHTS = "get permission for it, or name another place"
 _FOLDER = "a file is where a folder must be: move it away, or name another folder"
-REMEDIES = {
-    errno.ENOSPC: _SPACE,
-    errno.EDQUOT: _SPACE,
-    errno.EFBIG: "raise the limit of file sizes (ulimit -f), and give the same command again",
-    errno.EACCES: _RIGHTS,
-    errno.EPERM: _RIGHTS,
-    errno.EROFS: "name a place that can be written",
-    errno.ENOTDIR: _FOLDER,
-    errno.EEXIST: _FOLDER,
-    errno.EISDIR: "a folder is where a file must be: move it away, or name another place",
-}
-"""Remedies for errors of the file system."""
+_RIGHTS = "get permission for it, or name another place"
+_REMEDIES = {errno.ENOSPC: _SPACE, errno.EDQUOT: _SPACE, errno.EFBIG: "raise ulimit -f"}
+_REMEDIES |= {errno.ENOTDIR: _FOLDER, errno.EEXIST: _FOLDER}
+_REMEDIES |= {errno.EACCES: _RIGHTS, errno.EPERM: _RIGHTS, errno.EROFS: _RIGHTS}
+_REMEDIES[errno.EISDIR] = "a folder is where a file must be: move it away"
 
 
 class Refused(RuntimeError):
@@ -51,7 +43,7 @@ def in_words(error: OSError) -> str:
         above = [Path(path), *Path(path).parents]
         path = next((parent for parent in above if parent.is_file()), path)
     place = f"{str(path)!r}: " if path else ""
-    remedy = f"; {REMEDIES[error.errno]}" if error.errno in REMEDIES else ""
+    remedy = f"; {_REMEDIES[error.errno]}" if error.errno in _REMEDIES else ""
     return f"{place}{error.strerror[0].lower()}{error.strerror[1:]}{remedy}"
 
 

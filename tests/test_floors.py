@@ -88,18 +88,6 @@ def test_no_module_imports_itself_by_way_of_others():
     assert set(order) >= set(MODULES)
 
 
-def test_imports_are_seen_wherever_they_stand(tmp_path):
-    """At the top, of a module and of a name in it, under TYPE_CHECKING, inside functions."""
-    path = tmp_path / "some.py"
-    path.write_text(
-        "import pe_jax.metric\nfrom pe_jax.specs import swap\n"
-        "if TYPE_CHECKING:\n    from pe_jax.model.lm import LM\n"
-        "def late():\n    from pe_jax.runs.run import Run\n"
-    )
-    inside = {"pe_jax.metric", "pe_jax.specs.swap", "pe_jax.model.lm", "pe_jax.runs.run"}
-    assert set(imports(path)) == inside
-
-
 def test_reports_import_no_jax():
     names = [module for module in MODULES if room(module) == "report"]
     code = f"import sys, {', '.join(names)}; sys.exit('jax' in sys.modules)"

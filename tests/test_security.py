@@ -40,18 +40,6 @@ def unsafe(source: str) -> list[str]:
     return found
 
 
-def test_what_could_run_a_file_is_seen():
-    for source in (
-        *("import pickle", "from joblib import load", "import a, shelve", "def f():\n import dill"),
-        *("np.load(path)", "numpy.load(path, allow_pickle=True)"),
-        *("np.save(a, b, allow_pickle=True)", "torch.load(path)", "yaml.load(text)"),
-        *("eval(text)", "exec(compile(text, '', 'exec'))"),
-    ):
-        assert unsafe(source), source
-    for source in ("np.load(path, allow_pickle=False)", "model.eval()", "json.load(f)"):
-        assert unsafe(source) == []
-
-
 def test_nothing_that_is_read_is_unpickled_or_executed():
     found = {str(path.relative_to(ROOT)): unsafe(path.read_text()) for path in SOURCES}
     assert found.pop(f"pe_jax/{EXECUTES_A_USERS_FILE}") == ["exec"]

@@ -8,6 +8,7 @@ the arguments without -- and returns the exit code. sys.argv[0] is the command a
 from __future__ import annotations
 
 import faulthandler
+import functools
 import importlib
 import inspect
 import os
@@ -44,39 +45,27 @@ COMMANDS = {
 
 
 class Options(flags.FlagValues):
-    """The flags of one command. Each method defines a flag; `more` is passed on to absl."""
+    """The flags of one command. Each method defines a flag, by its name, default and help."""
 
-    def string(self, name: str, default: str | None, help: str, **more) -> flags.FlagHolder:
-        return flags.DEFINE_string(name, default, help, flag_values=self, **more)
+    def _define(self, kind: Callable, name: str, default: Any, help: str, **more) -> Any:
+        return kind(name, default=default, help=help, flag_values=self, **more)
 
-    def strings(self, name: str, help: str, **more) -> flags.FlagHolder:
-        """A list, [] by default, None if it is required."""
-        default = None if more else []
-        return flags.DEFINE_multi_string(name, default, help, flag_values=self, **more)
+    string = functools.partialmethod(_define, flags.DEFINE_string)
+    strings = functools.partialmethod(_define, flags.DEFINE_multi_string)
+    integer = functools.partialmethod(_define, flags.DEFINE_integer)
+    number = functools.partialmethod(_define, flags.DEFINE_float)
+    boolean = functools.partialmethod(_define, flags.DEFINE_bool)
+    choice = functools.partialmethod(_define, flags.DEFINE_enum)
+    names = functools.partialmethod(_define, flags.DEFINE_list)  # with commas between them
 
-    def integer(self, name: str, default: int | None, help: str, **more) -> flags.FlagHolder:
-        return flags.DEFINE_integer(name, default, help, flag_values=self, **more)
-
-    def number(self, name: str, default: float | None, help: str, **more) -> flags.FlagHolder:
-        return flags.DEFINE_float(name, default, help, flag_values=self, **more)
-
-    def boolean(self, name: str, help: str) -> flags.FlagHolder:
-        return flags.DEFINE_bool(name, False, help, flag_values=self)
-
-    def choice(self, name: str, default: str, values: list[str], help: str) -> flags.FlagHolder:
-        return flags.DEFINE_enum(name, default, values, help, flag_values=self)
-
-    def listed(self, name: str, help: str, kind: type = str) -> flags.FlagHolder:
-        """A tuple of values with commas between them; None by default."""
-        return flags.DEFINE(_Tuple(kind), name, None, help, flag_values=self)
+    def numbers(self, name: str, help: str) -> Any:
+        """A tuple of integers with commas between them; None by default."""
+        return flags.DEFINE(_Integers(), name, None, help, flag_values=self)
 
 
-class _Tuple(flags.ArgumentParser):
-    def __init__(self, kind: type):
-        self.kind = kind
-
-    def parse(self, argument: str) -> tuple:
-        return tuple(self.kind(part.strip()) for part in argument.split(",") if part.strip())
+class _Integers(flags.ArgumentParser):
+    def parse(self, argument: str) -> tuple[int, ...]:
+        return tuple(map(int, argument.split(",")))
 
 
 def main(name: str = "") -> NoReturn:

@@ -25,11 +25,11 @@ OPTIONS = cli.Options()
 _WORKDIR = OPTIONS.string(
     "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", required=True
 )
-_LENGTHS = OPTIONS.listed("lengths", "Evaluation lengths in tokens, as 128,256.", int)
-_METRICS = OPTIONS.listed("metrics", "Metrics, as in eval.metrics.")
+_LENGTHS = OPTIONS.numbers("lengths", "Evaluation lengths in tokens, as 128,256.")
+_METRICS = OPTIONS.names("metrics", None, "Metrics, as in eval.metrics.")
 _SWAPS = OPTIONS.string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
 _VARIANTS = OPTIONS.strings(
-    "variant", 'Fields of the task other than in training, as in eval.variants: "ignore=0.98".'
+    "variant", [], 'Fields of the task other than in training, as in eval.variants: "ignore=0.98".'
 )
 _SOURCE = OPTIONS.string("source", None, "Text, as in data.source.")
 _SPLIT = OPTIONS.string("split", None, "The part of the text that is scored, as in eval.split.")
@@ -50,7 +50,7 @@ def main() -> int:
     out = console.folder(_OUT.value)
     asked = {
         "lengths": _LENGTHS.value,
-        "metrics": _METRICS.value,
+        "metrics": _METRICS.value and tuple(_METRICS.value),
         "swaps": None if _SWAPS.value is None else tuple(terms.elements(_SWAPS.value)),
         "variants": tuple(_VARIANTS.value) or None,
         "source": _SOURCE.value,

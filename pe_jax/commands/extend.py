@@ -31,12 +31,11 @@ SWAPS = "pi, ntk, dynamic_ntk, yarn, streaming, lm_infinite, rerope, self_extend
 OPTIONS = cli.Options()
 _MODEL = OPTIONS.string("model", None, "hf:DIR or gguf:PATH.", required=True)
 _SOURCE = OPTIONS.string("source", None, "Text, as in data.source: files:PATH.", required=True)
-_LENGTHS = OPTIONS.listed(
+_LENGTHS = OPTIONS.numbers(
     "lengths",
     "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
     "long; with --as_if N and that of training. Where a longer one is among them, that of training "
     "is scored, too.",
-    int,
 )
 _SWAPS = OPTIONS.string(
     "swaps",
@@ -51,8 +50,9 @@ _LAST = OPTIONS.integer(
     "Scored tokens before a place; default: 4096, at most half the shortest length.",
     lower_bound=1,
 )
-_METRICS = OPTIONS.listed(
+_METRICS = OPTIONS.names(
     "metrics",
+    None,
     "Metrics, as in eval.metrics; default: same_targets, kl and, where the shortest length is at "
     "least 1024, records.",
 )
@@ -71,8 +71,8 @@ _MARGIN = OPTIONS.number(
 _WEIGHTS = OPTIONS.choice(
     "weights",
     "float32",
-    ["float32", "bfloat16"],
     "Dtype of the stored parameters; activations are float32.",
+    enum_values=["float32", "bfloat16"],
 )
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the scores.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
@@ -116,7 +116,7 @@ def _run() -> Run:
     metrics = ("same_targets", "kl", *(["records"] if shortest >= RECORDS else []))
     asked = {
         "lengths": lengths,
-        "metrics": _METRICS.value or metrics,
+        "metrics": tuple(_METRICS.value or metrics),
         "swaps": tuple(terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
         "targets": _PLACES.value * last,
         "last": last,

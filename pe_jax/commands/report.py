@@ -22,7 +22,9 @@ from pathlib import Path
 from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
-_WORKDIR = OPTIONS.strings("workdir", "Folder of the runs, or a results folder.", required=True)
+_WORKDIR = OPTIONS.strings(
+    "workdir", None, "Folder of the runs, or a results folder.", required=True
+)
 _OUT = OPTIONS.string(
     "out", None, "Folder to write; default: results/<name of workdir>, of the first of several."
 )
@@ -34,18 +36,20 @@ _BASELINE = OPTIONS.string(
 )
 _ROW = OPTIONS.strings(
     "row",
+    [],
     'A model to show, as LABEL or "LABEL as NAME", in this order; default: all models, the best '
     "first. runs.jsonl keeps all.",
 )
 _COLUMN = OPTIONS.strings(
     "column",
+    [],
     "A column of the tables to show, by its title or the first word of it, as in --column=1024 "
     "--column=gain; default: all.",
 )
-_METRIC = OPTIONS.strings("metric", "A metric to show; default: all.")
-_NO_NOTES = OPTIONS.boolean("no_notes", "Leave out the notes below the tables.")
+_METRIC = OPTIONS.strings("metric", [], "A metric to show; default: all.")
+_NO_NOTES = OPTIONS.boolean("no_notes", False, "Leave out the notes below the tables.")
 _REFERENCE = OPTIONS.strings(
-    "reference", "A CSV file of published numbers to show beside the scores."
+    "reference", [], "A CSV file of published numbers to show beside the scores."
 )
 
 

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pe_jax.commands import cli
-from pe_jax.report.words import count, join
+from pe_jax.report.words import count
 from pe_jax.runs import progress
-from pe_jax.storage import atomic
 from pe_jax.sweep import status
 
 if TYPE_CHECKING:
@@ -37,11 +36,8 @@ def show(workdir: Path) -> int:
     standings = status.standings(workdir)
     if not standings:
         missing = "" if workdir.is_dir() else ": there is no such folder"
-        below = [str(path) for path in atomic.entries(workdir) if any(path.glob("*/state.json"))]
-        known = f", as {join(below, 'or')}" if below else ""
         return cli.fail(
-            f"no runs in {str(workdir)!r}{missing}; "
-            f"--workdir=DIR names the folder of a sweep{known}"
+            f"no runs in {str(workdir)!r}{missing}; --workdir=DIR names the folder of a sweep"
         )
     out = stdout()
     out.print(*sheet.terminal([_table(standings)]))

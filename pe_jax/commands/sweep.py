@@ -58,7 +58,7 @@ _JOBS = OPTIONS.integer(
     "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.",
     lower_bound=0,
 )
-_DRY_RUN = OPTIONS.boolean("dry_run", "List the runs with their parameters, and stop.")
+_DRY_RUN = OPTIONS.boolean("dry_run", False, "List the runs with their parameters, and stop.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 _ALSO = OPTIONS.string("also", "", "Encodings to run besides, separated by commas.")
 _SHARD = OPTIONS.string(

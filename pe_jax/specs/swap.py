@@ -13,7 +13,6 @@ from collections.abc import Sequence
 import jax
 
 from pe_jax.encoding import Encoding, overrides
-from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.specs.parse import check_positions, defaults, layers_of, parse
 
@@ -88,11 +87,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
                 f"{spec!r} would do a second time what this model's {own} does: no swap"
             )
         elif overrides(new, "qk") and (turned := [out[i] for i in here if overrides(out[i], "qk")]):
-            own, users = type(turned[0]), type(new) not in ENCODINGS.values()
-            advice = f"; it takes its place with family = {own.family!r} in its class"
+            own = type(turned[0])
             raise ValueError(
                 f"{spec!r} would change queries and keys beside this model's {own.__name__}: no "
-                f"swap{advice if users and own.__name__ == own.family else ''}"
+                f"swap; a class of yours takes its place with family = {own.family!r}"
             )
         else:
             out.append(new)

@@ -1,6 +1,5 @@
 """Ctrl-C in a real terminal: the state is saved, and the command that goes on is on the screen."""
 
-import logging
 import shlex
 import signal
 
@@ -98,15 +97,6 @@ def test_a_quiet_line_now_and_then_without_a_terminal(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == [
         "rope: 50 %, 22 s left, step 6/12, loss 2.16 bits, 2.0 k tokens/s",
     ]
-
-
-def test_messages_are_printed_once(capsys):
-    logging.getLogger("pe_jax").info("before")
-    with progress.Display():
-        logging.getLogger("pe_jax").info("a [message]")
-    with progress.Display(verbose=False):
-        logging.getLogger("pe_jax").info("not shown")
-    assert capsys.readouterr().err == "a [message]\n"
 
 
 def test_a_terminal_of_80_columns_has_a_line_for_each_run_at_work(monkeypatch, capsys):

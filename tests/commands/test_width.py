@@ -4,7 +4,6 @@ import io
 import re
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 from commands import ROOT, Lab, the_run
@@ -14,7 +13,7 @@ from studies import table_of
 
 from pe_jax.commands import cli
 from pe_jax.commands.list import LISTS
-from pe_jax.report import labels, sheet, sheets
+from pe_jax.report import sheet, sheets
 
 COLUMNS = 80
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*( ± \d[\d.]*)?")
@@ -89,19 +88,3 @@ def test_a_reader_that_leaves_ends_the_command_quietly(workdir, command):
     shell = f"{sys.executable} -m pe_jax {command} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True, text=True)
     assert done.stderr == "" and done.returncode == cli.CUT_OFF, command
-
-
-def test_runs_of_one_label_are_told_apart_by_the_task_and_what_differs_first():
-    rope = drawn("passkey", "rope", 2)
-    rates = (0.001, 0.003)
-    results = [
-        replace(rope, id=f"rope-{rate}", config=rope.config | {"train": {"rate": rate}})
-        for rate in rates
-    ]
-    assert [*labels.short(results).values()] == [f"rope, rate {rate}" for rate in rates]
-    other = replace(drawn("copy", "rope", 2), id="other")
-    assert [*labels.short([rope, other]).values()] == ["rope, passkey", "rope, copy"]
-    longer = replace(rope, id="longer", config=rope.config | {"train": {"steps": 1400}})
-    shorter = replace(rope, id="shorter", config=rope.config | {"train": {"steps": 350}})
-    names = [*labels.short([shorter, longer]).values()]
-    assert names == ["rope, 350 steps", "rope, 1,400 steps"]
