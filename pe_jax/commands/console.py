@@ -136,8 +136,8 @@ def left_out(damages: Sequence[str]) -> int:
 
 
 def natures(run: Any) -> Iterator[str]:
-    """A line on each encoding of the user's own: the positions that it reads, and the parameters
-    that get no gradient.
+    """A line on each encoding of the user's: the positions that it reads, and the parameters that
+    get no gradient.
     """
     from pe_jax.atlas.properties import kind
     from pe_jax.runs.config import members_of

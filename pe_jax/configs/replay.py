@@ -14,12 +14,9 @@ NAMES = "result.json", "config.json", "queued.json"
 
 def get_config(arg=""):
     """The config in the record at the path `arg`, or in the first record of the folder `arg`."""
-    if not arg:
-        raise ValueError("give the folder or record to replay: --config=replay.py:DIR")
-    records = [Path(arg, name) for name in NAMES if Path(arg, name).is_file()]
-    path = records[0] if records else Path(arg)
+    path = next((Path(arg, name) for name in NAMES if Path(arg, name).is_file()), Path(arg))
     if path.is_dir():
-        raise ValueError(f"{arg} has no record of a run ({', '.join(NAMES)}): give a run's folder")
+        raise ValueError(f"no record of a run in {arg!r}: --config=replay.py:DIR names its folder")
     try:
         return ConfigDict(_settable(json.loads(path.read_bytes())["config"]))
     except (ValueError, TypeError, KeyError, RecursionError) as error:

@@ -60,10 +60,9 @@ def check_encoding(encoding: Encoding, lengths: Sequence[int] = ()) -> None:
     """The checks of `testing.check` of an encoding, on random letters and digits."""
     check_hooks(encoding)
     dims, signs = encoding.dims, np.frombuffer(b"abcdefgh 0123456789.", np.uint8)
-    config = model_of(dims, dims.layers)
     for length in lengths or (dims.train_len,):
         texts = np.random.default_rng(length).choice(signs, (2, length)).astype(np.int32)
-        check_reads(config, (encoding,), texts % dims.vocab)
+        check_reads(model_of(dims), (encoding,), texts % dims.vocab)
     check_parts((encoding,), texts[0] % dims.vocab)
 
 
@@ -85,8 +84,7 @@ def check_model(
     if not any(map(is_users, {e for members in made for e in members})):
         return
     first = itertools.islice(itertools.chain.from_iterable(documents), max(lengths))
-    stream = np.fromiter(first, np.int32)
-    text = stream
+    text = stream = np.fromiter(first, np.int32)
     try:
         for n in (n for n in lengths if task.has(n)):
             if task.reads_text:
@@ -139,20 +137,18 @@ def check_parts(encodings: Sequence[Encoding], text: Int[np.ndarray, "L"]) -> No
     a shorter text and from a cache, the last token alone.
     """
     limits = [limit for e in encodings if (limit := e.limit()) is not None]
-    text = np.resize(text, min(PART, *limits)) if limits else np.resize(text, PART)
+    text = np.resize(text, min([PART, *limits]))
     if len(text) < 2:
         return
     with running(_hooks(encodings)):
         for e in encodings:
             _check_distances(e)
-        encodings = [e.at(len(text)) for e in _in_one_layer(encodings)]
-        config = model_of(encodings[0].dims, 1)
-        graphdefs, params = [], {}
-        for form in ("blockwise", "dense"):
-            graphdef, params = _model(dataclasses.replace(config, attention=form), encodings)
-            graphdefs.append(graphdef)
+        made = tuple(e.at(len(text)) for e in _in_one_layer(encodings))
+        config = model_of(made[0].dims)
+        blockwise, params = _model(dataclasses.replace(config, attention="blockwise"), made)
+        dense, _ = _model(dataclasses.replace(config, attention="dense"), made)
         whole, blocks, pieces = _forms(
-            _noisy(params, encodings), text, graphdefs=tuple(graphdefs), encodings=tuple(encodings)
+            _noisy(params, made), text, graphdefs=(blockwise, dense), encodings=made
         )
         for part, words in ((blocks, BLOCKS), (pieces, PARTS)):
             if not np.allclose(part, whole[:, : part.shape[1]], CLOSE, CLOSE, equal_nan=True):
@@ -164,8 +160,9 @@ def without_gradient(encodings: Sequence[Encoding]) -> list[str]:
     text of its training length (of 512 tokens at most), neither as drawn nor with noise.
     """
     made = _in_one_layer(encodings)
-    graphdef, initial = _model(model_of(made[0].dims, 1), made)
-    length, dims = min(made[0].dims.train_len, 512), made[0].dims
+    dims = made[0].dims
+    graphdef, initial = _model(model_of(dims), made)
+    length = min(dims.train_len, 512)
     tokens = np.arange(length, dtype=np.int32) % min(dims.vocab, 512)
     weights = np.random.default_rng(0).normal(size=(length, dims.model)).astype(np.float32)
 
@@ -183,9 +180,8 @@ def without_gradient(encodings: Sequence[Encoding]) -> list[str]:
 
 
 def _in_one_layer(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
-    flat = (e.dims._replace(layers=1) for e in encodings)
-    pairs = zip(encodings, flat, strict=True)
-    return tuple(dataclasses.replace(e, dims=dims, layers=":") for e, dims in pairs)
+    dims = encodings[0].dims._replace(layers=1)
+    return tuple(dataclasses.replace(e, dims=dims, layers=":") for e in encodings)
 
 
 def _check_distances(e: Encoding) -> None:
@@ -212,18 +208,11 @@ def _hooks(encodings: Sequence[Encoding]) -> list[tuple[Encoding, str]]:
     return hooks or [(users[0], "at")]
 
 
-def model_of(dims: Dims, layers: int) -> LmConfig:
+def model_of(dims: Dims) -> LmConfig:
     """A model of these sizes."""
-    return LmConfig(
-        vocab=dims.vocab,
-        layers=layers,
-        model=dims.model,
-        heads=dims.heads,
-        head=dims.head,
-        mlp=1,
-        causal=dims.causal,
-        tie_embeddings=True,
-    )
+    sizes = dims._asdict()
+    del sizes["train_len"]
+    return LmConfig(**sizes, mlp=1, tie_embeddings=True)
 
 
 def _model(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.GraphDef, Any]:

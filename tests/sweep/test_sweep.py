@@ -119,7 +119,7 @@ def test_the_command_line_is_on_top_of_each_run_and_encodings_are_added():
 @pytest.mark.parametrize("listed", [[{"pe": "rope"}], ["pe=rope"]])
 def test_what_is_no_config_is_told(listed):
     file = types.SimpleNamespace(get_config=base.get_config, get_sweep=lambda: listed)
-    with pytest.raises(ValueError, match=r"get_sweep\(\) of --config must be a config.*rope"):
+    with pytest.raises(ValueError, match=r"get_sweep\(\) must give configs.*rope"):
         runs_of(file, base.get_config(), {})
     assert runs_of(types.SimpleNamespace(get_sweep=lambda: None), base.get_config(), {}) == []
 

@@ -45,7 +45,7 @@ def test_hooks_of_the_table_pass(name):
 def test_models_of_the_table_pass(name):
     members = encodings(name, WIDE)
     texts = np.random.default_rng(0).integers(0, WIDE.vocab, (2, L)).astype(np.int32)
-    check_reads(model_of(WIDE, WIDE.layers), members, texts)
+    check_reads(model_of(WIDE), members, texts)
     check_parts(members, texts[0])
 
 
