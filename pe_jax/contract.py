@@ -6,7 +6,6 @@ It may be in a user's own file.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import functools
 import hashlib
 import importlib
@@ -17,10 +16,9 @@ import threading
 import types
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pe_jax.errors import first_line, last_line, nearest
-from pe_jax.fields import fits
 
 
 @functools.cache
@@ -67,40 +65,14 @@ def check_class(cls: type, contract: type) -> None:
 
 # Files of users, in which configs name a class or a metric as path/to/file.py:NAME
 
-Contract = TypeVar("Contract")
 FROZEN = "@dataclasses.dataclass(frozen=True)"
-Recorded = int | float | str | bool | None
 
 
-def own_class(name: str, contract: type[Contract]) -> type[Contract]:
-    """The subclass of the contract that path/to/file.py:NAME names. ValueError if the file does not
-    exist or does not run, or if it has no such class, one that is no dataclass, or one with a field
-    without a default.
+def own(name: str, contract: type, instance: bool = False) -> Any:
+    """The subclass of the contract, or the instance of it, that path/to/file.py:NAME names.
+    ValueError if the file does not exist or does not run, or if it has no such value, or a class
+    that is no dataclass.
     """
-    cls = _value(name, contract)
-    if "__dataclass_fields__" not in vars(cls):
-        raise ValueError(f"{name} lacks the line {FROZEN} above its class")
-    theirs = {field.name for field in dataclasses.fields(contract)}  # pyright: ignore
-    for field in dataclasses.fields(cls):
-        recorded = fits(field.default, Recorded | tuple[Recorded, ...])
-        if field.init and field.name not in theirs and not recorded:
-            got = "none" if field.default is dataclasses.MISSING else repr(field.default)
-            raise ValueError(
-                f"{name}.{field.name} needs a default that a record can hold, as in "
-                f"`{field.name}: float = 1.0`: a number of Python, text, True, False, None or a "
-                f"tuple of these, got {got}"
-            )
-    return cls
-
-
-def own_instance(name: str, contract: type[Contract]) -> Contract:
-    """The instance of the contract that path/to/file.py:NAME names. ValueError if the file does not
-    exist or does not run, or if it has no such value.
-    """
-    return _value(name, contract, instance=True)
-
-
-def _value(name: str, contract: type, instance: bool = False) -> Any:
     path, _, attribute = name.rpartition(":")
     kind = contract.__name__.lower()
     if not os.path.isfile(path):
@@ -113,6 +85,8 @@ def _value(name: str, contract: type, instance: bool = False) -> Any:
     }
     if attribute not in known:
         raise ValueError(f"{path} has no {kind} {attribute!r}; it has {', '.join(known) or 'none'}")
+    if not instance and "__dataclass_fields__" not in vars(known[attribute]):
+        raise ValueError(f"{name} lacks the line {FROZEN} above its class")
     return known[attribute]
 
 

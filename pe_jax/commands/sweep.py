@@ -6,17 +6,7 @@ other.
     pe-jax sweep --config=FILE --workdir=DIR --shard=slurm    # in an array
     pe-jax sweep --config=FILE --workdir=DIR --engine=ray [--address=auto]
 
-FILE is a Python file that lists its runs by get_sweep():
-
-    from pe_jax.configs import base
-
-    def get_config(arg="pe=rope"):
-        return base.get_config(arg)
-
-    def get_sweep():
-        for spec in ("rope", "alibi"):
-            yield get_config(f"pe={spec}")
-
+FILE is a Python file whose get_sweep() yields the config of each run, as configs/quickstart.py.
 --also adds encodings, for example one of your own: --also=my_dir/my_file.py:MyEncoding.
 FILE:pe=SPEC runs that encoding alone. --config.SECTION.FIELD=VALUE sets a field of every run.
 """

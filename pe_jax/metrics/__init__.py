@@ -286,7 +286,7 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
     name, unless there is one of that kind.
     """
     if ":" in name:
-        found = dataclasses.replace(contract.own_instance(name, Metric), name=name)
+        found = dataclasses.replace(contract.own(name, Metric, instance=True), name=name)
         if isinstance(found, TextMetric | SampleMetric):
             found = dataclasses.replace(found, value=functools.partial(_number, found))
     else:

@@ -175,7 +175,7 @@ def sources(*specs: str) -> dict[str, str]:
 
 def _find(name: str) -> type[Encoding]:
     if ":" in name:
-        return contract.own_class(name, Encoding)
+        return contract.own(name, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
     raise ValueError(

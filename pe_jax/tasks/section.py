@@ -76,4 +76,4 @@ def _find(name: str) -> type[Task]:
         )
     if name in TASKS:
         return TASKS[name]
-    return contract.own_class(name, Task)
+    return contract.own(name, Task)
