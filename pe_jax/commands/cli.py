@@ -102,7 +102,7 @@ def _run(name: str) -> int:
         faulthandler.enable()  # where XLA crashes
     module = importlib.import_module(f"pe_jax.commands.{name}")
     if {"--help", "-h"} & {*sys.argv}:
-        parts = module.__doc__.strip().split("\n\n")
+        parts = (module.__doc__ or "").strip().split("\n\n")
         print(*(part if part.startswith(" ") else filled(part) for part in parts), sep="\n\n")
         print(module.OPTIONS.get_help(include_special_flags=False).partition(":")[2])
         return 0
