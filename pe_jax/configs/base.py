@@ -61,16 +61,9 @@ def encodings(spec):
 
 
 def _fields(values, hints):
-    """A section of these values; None is a placeholder for a value of the type in `hints`."""
+    # None is a placeholder for any value, of which Run.of checks the type; 4 becomes 4.0
     section = ConfigDict()
     for name, value in values.items():
-        if value is None:
-            kinds = typing.get_args(hints[name]) or (hints[name],)
-            kind = next(t for t in kinds if t is not type(None))
-            if typing.get_origin(kind) is typing.Literal:
-                kind = type(typing.get_args(kind)[0])
-            kind = typing.get_origin(kind) or kind
-            section[name] = placeholder(object if kind is typing.Any else kind)
-        else:
-            section[name] = value
+        kind = float if float in typing.get_args(hints.get(name)) else object
+        section[name] = placeholder(kind) if value is None else value
     return section

@@ -24,9 +24,7 @@ def get_config(arg=""):
 
 
 def _settable(value):
-    """A value of JSON as a config has it, so that flags can set it: lists are tuples, and None is
-    a placeholder.
-    """
+    # A value of JSON as a config has it: lists are tuples, and None is a placeholder for flags
     if isinstance(value, dict):
         return {name: _settable(entry) for name, entry in value.items()}
     if isinstance(value, list):

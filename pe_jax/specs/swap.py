@@ -99,9 +99,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
 
 
 def _without_window(members: Sequence[Encoding]) -> str | None:
-    """The layers in which no window acts, as a spec names them; None where there are none, or no
-    window acts in any.
-    """
+    # The layers in which no window acts, as a spec names them; None where there are none, or no
+    # window acts in any
     windowed = {layer for e in members if e.reach() for layer in layers_of(e)}
     others = [layer for layer in range(members[0].dims.layers) if layer not in windowed]
     return ",".join(map(str, others)) if windowed and others else None

@@ -222,7 +222,7 @@ def _model(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.GraphDe
 
 
 def _noisy(params: Any, encodings: Sequence[Encoding]) -> Any:
-    """The parameters, with normal noise of a deviation of 0.3 on those that encodings learn."""
+    # With normal noise of a deviation of 0.3 on what encodings learn
     rng = np.random.default_rng(0)
 
     def moved(path, a):
@@ -237,7 +237,7 @@ def _noisy(params: Any, encodings: Sequence[Encoding]) -> Any:
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))
 def _rows(params, tokens, *, graphdef, encodings):
-    """The rows of a text [L] in the full forward pass."""
+    # The rows of a text [L] in the full forward pass
     model = nnx.merge(graphdef, params, copy=True)
     key = jax.random.key(0)
     return model(tokens[None], encodings=encodings, key=key, scan=True, rows=True)[0][0]
@@ -245,9 +245,8 @@ def _rows(params, tokens, *, graphdef, encodings):
 
 @functools.partial(jax.jit, static_argnames=("graphdefs", "encodings"))
 def _forms(params, tokens, *, graphdefs, encodings):
-    """The rows of a text [L] by dense attention and by blocks; and in a causal model those of its
-    first half and of one token more, which is decoded from a cache.
-    """
+    # The rows of a text [L] by dense attention and by blocks; and in a causal model those of its
+    # first half and of one token more, which is decoded from a cache
     blockwise, dense = (nnx.merge(graphdef, params, copy=True) for graphdef in graphdefs)
     tokens, length, half = tokens[None], len(tokens), len(tokens) // 2
     pos = positions(encodings, 1, length, length, jax.random.key(0))
