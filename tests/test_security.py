@@ -3,14 +3,15 @@ file runs only where a run needs its encoding.
 """
 
 import ast
+import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 from commands import Lab
+from drawn import drawn
 
 from pe_jax.commands.cli import COMMANDS
-from pe_jax.record import CorpusRecord, Replica, Result, Row, Training
 from pe_jax.storage import records
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -58,28 +59,13 @@ def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):
     marker, path = tmp_path / "marker", tmp_path / "mine.py"
     path.write_text(f"open({str(marker)!r}, 'w')\nraise SystemExit\n")
     spec, workdir = f"{path}:Mine", tmp_path / "runs"
-    for label in (spec, "rope"):
-        rows = [
-            Row(replica=Replica("seed", seed), metric="same_targets", length=length, value=2.5)
-            for seed in (0, 1)
-            for length in (64, 128)
-        ]
-        result = Result(
-            id=f"{'mine' if label == spec else label}-1a2b3c4d",
-            label=label,
-            config={"pe": {"spec": label}, "run": {"seeds": [0, 1]}},
-            seeds=(0, 1),
-            corpus=CorpusRecord(source="stdlib", hash="0" * 64),
-            train=Training(length=64, steps=2),
-            rows=tuple(rows),
-        )
-        records.write(workdir / result.id / "result.json", result)
-        records.write(workdir / result.id / "config.json", result)
-        records.write(workdir / result.id / "queued.json", result)
+    for i, label in enumerate((spec, "rope")):
+        result = dataclasses.replace(drawn("passkey", label, 2), id=f"{i}-1a2b3c4d")
+        for name in ("result.json", "config.json", "queued.json"):
+            records.write(workdir / result.id / name, result)
     config = f"--config=configs/base.py:pe={spec}"
     for started in [
         *(lab.start(name, config, "--help") for name in COMMANDS),
-        lab.start("status", f"--workdir={workdir}"),
         lab.start("status", f"--workdir={workdir}"),
         lab.start("report", f"--workdir={workdir}", f"--out={tmp_path / 'out'}"),
         lab.start("compare", str(workdir), str(workdir)),

@@ -15,7 +15,6 @@ from pe_jax.encoding import HOOKS, Encoding, overrides, seen
 from pe_jax.metrics import METRICS
 from pe_jax.testing import check, check_members
 from pe_jax.testing.encodings import (
-    check_encoding,
     check_parts,
     check_reads,
     model_of,
@@ -209,25 +208,12 @@ LEAKS = {
 @pytest.mark.parametrize("leak", LEAKS)
 def test_later_tokens_are_not_read(leak):
     with pytest.raises(ValueError, match=rf"^Mine.{leak.split()[0]}.* reads later .*, line \d+\)$"):
-        check_encoding(LEAKS[leak], (L, 2 * L))
+        check(LEAKS[leak], (L, 2 * L))
 
 
 def test_a_model_of_both_directions_reads_later_tokens():
     made = LEAKS["embed"]
     check(dataclasses.replace(made, dims=WIDE._replace(causal=False)))
-
-
-ENDLESS = {
-    "embed": lambda params, x, tokens, pos: x / 0.0,
-    "relative_bias": lambda params, n: jnp.broadcast_to(-jnp.log(n * 1.0), (H, n.size)),
-    "qk": lambda params, q, k, q_pos, k_pos: (q * jnp.nan, k),
-}
-
-
-@pytest.mark.parametrize("hook", ENDLESS)
-def test_infinite_numbers_raise(hook):
-    with pytest.raises(ValueError, match=f"^Mine.{hook} gives numbers that are infinite "):
-        check(mine(**{hook: ENDLESS[hook]}))
 
 
 def suffix_sums(params, logits, q, k, q_pos, k_pos):
@@ -236,16 +222,15 @@ def suffix_sums(params, logits, q, k, q_pos, k_pos):
     return jnp.cumsum(counted[..., ::-1], -1)[..., ::-1] + logits
 
 
-PARTS = {
-    "block of the keys": {
-        "logits": suffix_sums,
-        "bias": lambda params, i, j: (j[None] - i[:, None])[None] / (1 + j.max()),
-    },
-    "shorter text or a single query": {
-        "scale": lambda params, i: jnp.full((len(i), 1), 1.0 + len(i)),
-        "embed": lambda params, x, tokens, pos: x * len(x),
-    },
-}
+FAULTS = (
+    ("numbers that are infinite", "embed", lambda params, x, tokens, pos: x / 0.0),
+    ("numbers that are infinite", "relative_bias", lambda p, n: jnp.log(n * jnp.zeros((H, 1)))),
+    ("numbers that are infinite", "qk", lambda params, q, k, q_pos, k_pos: (q * jnp.nan, k)),
+    ("other numbers for a block", "logits", suffix_sums),
+    ("other numbers for a block", "bias", lambda p, i, j: (j - i[:, None])[None] / (1 + j.max())),
+    ("other numbers for a short", "scale", lambda p, i: jnp.full((len(i), 1), 1.0 + len(i))),
+    ("other numbers for a short", "embed", lambda params, x, tokens, pos: x * len(x)),
+)
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -276,10 +261,10 @@ def test_blocks_are_compared_for_short_texts_of_both_directions():
         check(made)
 
 
-@pytest.mark.parametrize(("part", "hook"), [(part, hook) for part in PARTS for hook in PARTS[part]])
-def test_parts_of_a_text_give_its_numbers(part, hook):
-    made = mine(WIDE._replace(train_len=130), **{hook: PARTS[part][hook]})
-    with pytest.raises(ValueError, match=f"^Mine.{hook} gives other numbers for a "):
+@pytest.mark.parametrize(("words", "hook", "function"), FAULTS)
+def test_faults_of_a_model_raise(words, hook, function):
+    made = mine(WIDE._replace(train_len=130), **{hook: function})
+    with pytest.raises(ValueError, match=f"^Mine.{hook} gives {words}"):
         check(made)
 
 
