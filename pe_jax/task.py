@@ -1,5 +1,5 @@
-"""The contract of a task: what a model is to predict. A frozen dataclass whose methods are pure
-hooks, as an encoding is.
+"""The contract of a task: tokens, targets and scored positions. A frozen dataclass whose methods
+are pure hooks, as an encoding is.
 
 A task has samples of length n, for every n that it `has`. What n counts is the task's own affair:
 input symbols, digits, tokens. A sample is one sequence of `size(n)` tokens; its length is traced,
@@ -23,19 +23,19 @@ from pe_jax.fields import check
 
 
 class Sample(NamedTuple):
-    """One sequence, and what is to be predicted in it."""
+    """One sequence and its targets."""
 
     tokens: Int[Array, "S"]
-    """What the model reads. Those beyond `size(n)` are padding, which it does not see."""
+    """The input. Tokens beyond `size(n)` are padding, which the model does not see."""
     targets: Int[Array, "S"]
-    """What it is to predict at each token."""
+    """The target at each token."""
     scored: Bool[Array, "S"]
     """Where a prediction counts, in the loss and in every metric."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """What a model is to predict. One of your own is a subclass, a frozen dataclass whose fields
+    """A task. One of your own is a subclass, a frozen dataclass whose fields
     are its settings; TypeError for a hook that is not known, ValueError for a value that a field
     does not allow.
     """

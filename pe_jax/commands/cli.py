@@ -114,8 +114,8 @@ def carry_out(
     options: flags.FlagValues,
     mistakes: tuple[type[Exception], ...] = MISTAKES,
 ) -> int:
-    """The exit code of command(): 2 after a user's mistake, told in one line. An error that is none
-    of `mistakes`, Refused or OSError is shown with its traceback.
+    """The exit code of command(): 2 after a user's mistake, which is one line. An error outside
+    `mistakes`, Refused and OSError has its traceback.
     """
     argv = sys.argv
     if "config" in options:  # config_file.read parses the fields, when it has the config

@@ -1,5 +1,5 @@
-"""A pretrained model at longer lengths than it was trained for: as it is, and with eight scalings
-and windows swapped in, or those of --swaps; and which of them it should get. Nothing is trained.
+"""Scores a pretrained model at longer lengths: as it is, and with scalings and windows swapped in.
+Its answer says which one to use. Nothing is trained.
 
     pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR
                   [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
@@ -8,10 +8,9 @@ and windows swapped in, or those of --swaps; and which of them it should get. No
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3, Gemma 3 or
 GPT-NeoX (Pythia), or gguf:PATH, a Llama or Gemma 3 in llama.cpp's format. The last --last tokens
 before each of --places places of the text are scored, the same at every length and with every swap;
-prompts among the --metrics have --samples samples. With --as_if=N the model is scored as if trained
-at N tokens: as it is, it can read all that it was really trained for, which is the truth then. It
-is a run of no steps: the same command goes on where it was cut off, and computes only what it
-lacks.
+prompts among the --metrics have --samples samples. With --as_if=N swaps treat the model as trained
+at N tokens, and the unchanged model shows the best possible score. The same command goes on where
+it was cut off.
 """
 
 from __future__ import annotations

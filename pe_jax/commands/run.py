@@ -3,9 +3,9 @@
     pe-jax run --config=base.py:pe=randomized+rope --workdir=DIR
 
 Any field of the config is set by --config.SECTION.FIELD=VALUE, as in --config.train.steps=200;
-`pe-jax list fields` prints those of all sections. Fields of an encoding and of a task are set by
---config.pe.NAME.FIELD=VALUE and --config.task.FIELD=VALUE. With several --config.train.rates it
-trains at each, and evaluates the best.
+`pe-jax list fields` prints all fields. Encodings and tasks have --config.pe.NAME.FIELD=VALUE and
+--config.task.FIELD=VALUE. With several --config.train.rates it trains at each, and evaluates the
+best.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _COMMAND = OPTIONS.string(
     "command", None, "The command that reproduces the run, for its record; default: this one."
 )
-MISTAKES = ()  # what fails in a user's code is shown with its traceback
+MISTAKES = ()  # errors of a user's code have their traceback
 
 
 def main() -> int:

@@ -45,12 +45,12 @@ _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _JOBS = OPTIONS.integer(
     "jobs",
     0,
-    "Runs at a time; the cores are shared out. 0: one beside an accelerator, else one a core.",
+    "Runs at a time; they share the cores. 0: one on an accelerator, else one a core.",
     lower_bound=0,
 )
 _DRY_RUN = OPTIONS.boolean("dry_run", False, "List the runs with their parameters, and stop.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
-_ALSO = OPTIONS.string("also", "", "Encodings to run besides, separated by commas.")
+_ALSO = OPTIONS.string("also", "", "More encodings to run, separated by commas.")
 _SHARD = OPTIONS.string(
     "shard",
     "1/1",

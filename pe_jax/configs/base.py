@@ -2,9 +2,9 @@
 
     pe-jax run --config=base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
 
-The fields are those of dataclasses, each with its default and a sentence below it: section lm in
-model/config.py, train in training/config.py, eval in evaluation/config.py, data, run and log in
-runs/config.py, resources in runs/resources.py. `pe-jax list fields` prints all of them.
+`pe-jax list fields` prints every field with its default and a sentence. Its dataclass is that of its
+section: lm in model/config.py, train in training/config.py, eval in evaluation/config.py, data, run
+and log in runs/config.py, resources in runs/resources.py.
 
 The argument pe=SPEC chooses the encodings; specs/parse.py says how a spec is written. With
 task=NAME,pe=SPEC the model learns another task than language modelling, one of pe_jax/tasks/.
@@ -33,13 +33,13 @@ def get_config(arg="pe=rope") -> Any:
 
 def chosen(arg):
     """(NAME, SPEC) of the argument "task=NAME,pe=SPEC"; text and rope where one is left out."""
-    found = re.fullmatch(r"(?:task=([^,]+))?(?:(?:^|,)pe=(.+))?", arg or "")
-    if not found:
+    match = re.fullmatch(r"(?:task=([^,]+))?(?:(?:^|,)pe=(.+))?", arg or "")
+    if not match:
         raise ValueError(
             "the argument of a config is pe=SPEC or task=NAME,pe=SPEC, as in base.py:pe=rope, "
             f"got {arg!r}"
         )
-    return found[1] or "text", found[2] or "rope"
+    return match[1] or "text", match[2] or "rope"
 
 
 def task(name):
@@ -61,7 +61,7 @@ def encodings(spec):
 
 
 def _fields(values, hints):
-    # None is a placeholder for any value, of which Run.of checks the type; 4 becomes 4.0
+    # None is a placeholder for any value: Run.of checks its type; 4 becomes 4.0
     section = ConfigDict()
     for name, value in values.items():
         kind = float if float in typing.get_args(hints.get(name)) else object

@@ -142,7 +142,7 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
 
 
 def parse(text: str) -> Spec:
-    """The spec that `text` holds. ValueError if it cannot be read, or names what is not known."""
+    """The spec of a text. ValueError if it cannot be read, and for unknown names."""
     parts, members = terms.members(text), []
     if len(parts) > MOST:
         raise ValueError(f"a spec has at most {MOST} members, got {len(parts)}: {text[:40]}...")
@@ -160,7 +160,7 @@ def make(
     spec: str, dims: Dims, overrides: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Encoding, ...]:
     """The encodings of a spec, one for each member, for a model of `dims`; `overrides` maps a
-    member's id to fields. ValueError for what is no spec, an unknown name or field, with the
+    member's id to fields. ValueError for an unreadable spec, an unknown name or field, with the
     nearest ones, and a value that an encoding does not allow.
 
     >>> make("learned+t5", dims, {"t5": {"buckets": 16}})
