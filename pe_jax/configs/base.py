@@ -2,9 +2,9 @@
 
     pe-jax run --config=base.py:pe=randomized+rope --config.train.steps=200 --workdir=DIR
 
-`pe-jax list fields` prints every field with its default and a sentence. Its dataclass is that of its
-section: lm in model/config.py, train in training/config.py, eval in evaluation/config.py, data, run
-and log in runs/config.py, resources in runs/resources.py.
+`pe-jax list fields` prints every field with its default and a sentence. Each section is a
+dataclass: lm in model/config.py, train in training/config.py, eval in evaluation/config.py, data,
+run and log in runs/config.py, resources in runs/resources.py.
 
 The argument pe=SPEC chooses the encodings; specs/parse.py says how a spec is written. With
 task=NAME,pe=SPEC the model learns another task than language modelling, one of pe_jax/tasks/.
