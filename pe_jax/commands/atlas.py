@@ -25,11 +25,7 @@ if TYPE_CHECKING:
     from pe_jax.atlas.layer import Layer
 
 OPTIONS = cli.Options()
-_ENCODINGS = OPTIONS.string(
-    "encodings",
-    None,
-    "Specs with commas between them, as in pe=; default: every encoding of the table.",
-)
+_ENCODINGS = OPTIONS.string("encodings", None, "Specs with commas; default: every encoding.")
 _WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
 _OUT = OPTIONS.string("out", None, "Folder to write.", required=True)
 

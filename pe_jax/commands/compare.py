@@ -17,15 +17,9 @@ from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
 _OUT = OPTIONS.string("out", None, "Folder for compare.md and compare.csv; default: none.")
-_BASELINE = OPTIONS.string(
-    "baseline", None, "Model of A that its others are compared with, or swap of its single model."
-)
+_BASELINE = OPTIONS.string("baseline", None, "Model of A, or swap, that others are compared with.")
 _MARGIN = OPTIONS.number(
-    "margin",
-    None,
-    "Largest difference from the baseline that does not matter, in the unit of the metric: models "
-    "within it by two one-sided tests are called equivalent.",
-    lower_bound=0,
+    "margin", None, "Difference that does not matter, in the metric's unit.", lower_bound=0
 )
 
 

@@ -22,23 +22,15 @@ from pe_jax import terms
 from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
-_WORKDIR = OPTIONS.string(
-    "workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.", required=True
-)
+_WORKDIR = OPTIONS.string("workdir", None, "Folder of a run, or of runs.", required=True)
 _LENGTHS = OPTIONS.numbers("lengths", "Evaluation lengths in tokens, as 128,256.")
 _METRICS = OPTIONS.names("metrics", None, "Metrics, as in eval.metrics.")
 _SWAPS = OPTIONS.string("swaps", None, "Encodings swapped in, as in eval.swaps; empty: none.")
-_VARIANTS = OPTIONS.strings(
-    "variant", [], 'Fields of the task other than in training, as in eval.variants: "ignore=0.98".'
-)
+_VARIANTS = OPTIONS.strings("variant", [], 'Other fields of the task: "ignore=0.98".')
 _SOURCE = OPTIONS.string("source", None, "Text, as in data.source.")
 _SPLIT = OPTIONS.string("split", None, "The part of the text that is scored, as in eval.split.")
 _LAST = OPTIONS.integer("last", None, "Scored tokens at the end of a window, as in eval.last.")
-_TARGETS = OPTIONS.integer(
-    "targets",
-    None,
-    "Scored tokens at each length, as in eval.targets; same_targets reads targets / last windows.",
-)
+_TARGETS = OPTIONS.integer("targets", None, "Scored tokens at each length, as in eval.targets.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 
 

@@ -25,11 +25,7 @@ _WORKDIR = OPTIONS.string("workdir", None, "A run instead of it: <workdir>/<run 
 _SEED = OPTIONS.integer("model_seed", None, "Seed of the run's model; default: the first.")
 _SWAP = OPTIONS.string("swap", "", "The scaling, as in eval.swaps; default: as it is.")
 _LENGTH = OPTIONS.integer(
-    "length",
-    None,
-    "Tokens that the scaling is made for; default: the factor of a swap times the length that it "
-    "counts from, at least the training length; without a swap the training length.",
-    lower_bound=1,
+    "length", None, "Tokens that the scaling is made for; default: by its factor.", lower_bound=1
 )
 _OUT = OPTIONS.string("out", None, "A new folder.")
 

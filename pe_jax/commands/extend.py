@@ -31,47 +31,21 @@ OPTIONS = cli.Options()
 _MODEL = OPTIONS.string("model", None, "hf:DIR or gguf:PATH.", required=True)
 _SOURCE = OPTIONS.string("source", None, "Text, as in data.source: files:PATH.", required=True)
 _LENGTHS = OPTIONS.numbers(
-    "lengths",
-    "Evaluation lengths in tokens; default: a quarter of that of training, that, and twice as "
-    "long; with --as_if N and that of training. Where a longer one is among them, that of training "
-    "is scored, too.",
+    "lengths", "Evaluation lengths; default: 1/4, 1 and 2 times the training length."
 )
 _SWAPS = OPTIONS.string(
-    "swaps",
-    None,
-    f"Encodings swapped in, with commas between them; default: {SWAPS} and the model's own scaling "
-    "with the factor of each length, as far as they change the model.",
+    "swaps", None, f"Encodings swapped in; default: {SWAPS}, and the model's own scaling."
 )
 _PLACES = OPTIONS.integer("places", 8, "Places of the text.", lower_bound=2)
 _LAST = OPTIONS.integer(
-    "last",
-    None,
-    "Scored tokens before a place; default: 4096, at most half the shortest length.",
-    lower_bound=1,
+    "last", None, "Scored tokens before a place; default: up to 4096.", lower_bound=1
 )
-_METRICS = OPTIONS.names(
-    "metrics",
-    None,
-    "Metrics, as in eval.metrics; default: same_targets, kl and, where the shortest length is at "
-    "least 1024, records.",
-)
+_METRICS = OPTIONS.names("metrics", None, "As eval.metrics; default: same_targets, kl, records.")
 _SAMPLES = OPTIONS.integer("samples", 8, "Prompts of a metric.")
-_AS_IF = OPTIONS.integer(
-    "as_if",
-    None,
-    "Scores the model as if it had been trained at so many tokens, fewer than it was.",
-)
-_MARGIN = OPTIONS.number(
-    "margin",
-    0.01,
-    "Bits per byte within which two swaps count as equal in the answer.",
-    lower_bound=0,
-)
+_AS_IF = OPTIONS.integer("as_if", None, "Treats the model as trained at so many tokens.")
+_MARGIN = OPTIONS.number("margin", 0.01, "Bits per byte that do not matter.", lower_bound=0)
 _WEIGHTS = OPTIONS.choice(
-    "weights",
-    "float32",
-    "Dtype of the stored parameters; activations are float32.",
-    enum_values=["float32", "bfloat16"],
+    "weights", "float32", "Dtype of parameters.", enum_values=["float32", "bfloat16"]
 )
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the scores.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")

@@ -22,13 +22,9 @@ _PROMPT = OPTIONS.string("prompt", "\n", "Beginning of the text.")
 _TOKENS = OPTIONS.integer("tokens", 500, "New tokens.")
 _TEMPERATURE = OPTIONS.number("temperature", 1.0, "Divides the logits; 0: greedy.")
 _TOP_K = OPTIONS.integer("top_k", None, "Draw from this many likeliest tokens; default: all.")
-_TOP_P = OPTIONS.number(
-    "top_p", None, "Draw from the fewest likeliest tokens of this probability; default: all."
-)
+_TOP_P = OPTIONS.number("top_p", None, "Draw from the likeliest tokens of this total probability.")
 _SEED = OPTIONS.integer("seed", 0, "Of the draws: the same seed, the same text.")
-_MODEL_SEED = OPTIONS.integer(
-    "model_seed", None, "Seed of the run's model; default: the first of the run."
-)
+_MODEL_SEED = OPTIONS.integer("model_seed", None, "Seed of the run's model; default: the first.")
 _SWAP = OPTIONS.string("swap", "", "Encodings swapped in, as in eval.swaps.")
 
 

@@ -25,32 +25,17 @@ OPTIONS = cli.Options()
 _WORKDIR = OPTIONS.strings(
     "workdir", None, "Folder of the runs, or a results folder.", required=True
 )
-_OUT = OPTIONS.string(
-    "out", None, "Folder to write; default: results/<name of workdir>, of the first of several."
-)
+_OUT = OPTIONS.string("out", None, "Folder to write; default: results/<name of workdir>.")
 _BASELINE = OPTIONS.string(
-    "baseline",
-    None,
-    "Model that the others are compared with, or swap of a single one; default: rope, else nope, "
-    "else the first model.",
+    "baseline", None, "Model or swap that others are compared with; default: rope, nope, the first."
 )
-_ROW = OPTIONS.strings(
-    "row",
-    [],
-    'A model to show, as LABEL or "LABEL as NAME", in this order; default: all models, the best '
-    "first. runs.jsonl keeps all.",
-)
+_ROW = OPTIONS.strings("row", [], 'Models to show, in this order, as LABEL or "LABEL as NAME".')
 _COLUMN = OPTIONS.strings(
-    "column",
-    [],
-    "A column of the tables to show, by its title or the first word of it, as in --column=1024 "
-    "--column=gain; default: all.",
+    "column", [], "Columns to show, by their first word, as in --column=1024."
 )
 _METRIC = OPTIONS.strings("metric", [], "A metric to show; default: all.")
 _NO_NOTES = OPTIONS.boolean("no_notes", False, "Leave out the notes below the tables.")
-_REFERENCE = OPTIONS.strings(
-    "reference", [], "A CSV file of published numbers to show beside the scores."
-)
+_REFERENCE = OPTIONS.strings("reference", [], "CSV file of published numbers to show.")
 
 
 def main() -> int:

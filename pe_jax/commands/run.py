@@ -15,13 +15,9 @@ import sys
 from pe_jax.commands import cli, config_file
 
 OPTIONS = cli.Options()
-_CONFIG = OPTIONS.string(
-    "config", None, "Config file, with :pe=SPEC, as in base.py:pe=rope.", required=True
-)
+_CONFIG = OPTIONS.string("config", None, "Config file: base.py:pe=rope.", required=True)
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
-_COMMAND = OPTIONS.string(
-    "command", None, "The command that reproduces the run, for its record; default: this one."
-)
+_COMMAND = OPTIONS.string("command", None, "The command for the record; default: this one.")
 MISTAKES = ()  # errors of a user's code have their traceback
 
 

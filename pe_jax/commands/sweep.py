@@ -38,31 +38,19 @@ if TYPE_CHECKING:
 BASE = "pe_jax.configs.base"
 STOPPED = "stopped, runs go on from their last checkpoint"
 OPTIONS = cli.Options()
-_CONFIG = OPTIONS.string(
-    "config", None, "Config file with get_sweep(); base.py:pe=rope is one run.", required=True
-)
+_CONFIG = OPTIONS.string("config", None, "Config file with get_sweep().", required=True)
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the runs.")
 _JOBS = OPTIONS.integer(
-    "jobs",
-    0,
-    "Runs at a time; they share the cores. 0: one on an accelerator, else one a core.",
-    lower_bound=0,
+    "jobs", 0, "Runs at a time; 0: one on an accelerator, else one a core.", lower_bound=0
 )
 _DRY_RUN = OPTIONS.boolean("dry_run", False, "List the runs with their parameters, and stop.")
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 _ALSO = OPTIONS.string("also", "", "More encodings to run, separated by commas.")
 _SHARD = OPTIONS.string(
-    "shard",
-    "1/1",
-    "I/N: do every N-th run from the I-th on, so that N commands share the sweep; slurm: by the "
-    "task of a SLURM array.",
+    "shard", "1/1", "I/N: every N-th run from the I-th on; slurm: by the task of a SLURM array."
 )
 _ENGINE = OPTIONS.string("engine", "local", "What runs the processes: local, this machine; or ray.")
-_ADDRESS = OPTIONS.string(
-    "address",
-    "",
-    "Of a Ray cluster to join, as HOST:6379, or auto; default: Ray is started on this machine.",
-)
+_ADDRESS = OPTIONS.string("address", "", "Ray cluster to join, as HOST:6379, or auto.")
 
 
 def main() -> int:
