@@ -58,9 +58,8 @@ def check_class(cls: type, contract: type) -> None:
                 f"The hooks are {', '.join(known)}; the name of a helper begins with an underscore."
             )
         if (given := tuple(inspect.signature(function).parameters)) != known[name]:
-            raise TypeError(
-                f"{cls.__name__}.{name} takes {given}, and the hook takes {known[name]}"
-            )
+            wanted = f"and the hook takes {known[name]}"
+            raise TypeError(f"{cls.__name__}.{name} takes {given}, {wanted}")
 
 
 # Files of users, in which configs name a class or a metric as path/to/file.py:NAME

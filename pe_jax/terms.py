@@ -40,10 +40,8 @@ class Term(NamedTuple):
             if call.args or not all(names):
                 raise ValueError
         except (SyntaxError, ValueError, TypeError):
-            raise ValueError(
-                f"cannot read {text!r}: a member is name(field=value)[layers], the values Python "
-                "literals"
-            ) from None
+            form = "name(field=value)[layers], the values Python literals"
+            raise ValueError(f"cannot read {text!r}: a member is {form}") from None
         if twice := [field for field in names if names.count(field) > 1]:
             raise ValueError(f"{text!r} has {twice[0]} twice: give the value that is meant")
         return cls(name, dict(zip(names, values, strict=True)), layers)

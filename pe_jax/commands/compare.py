@@ -11,8 +11,6 @@ it. The terminal gets the first metric, --out compare.md and compare.csv with al
 
 from __future__ import annotations
 
-import sys
-
 from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
@@ -33,8 +31,7 @@ def main(a: str, b: str | None = None) -> int:
     baseline, out, margin = _BASELINE.value, console.folder(_OUT.value), _MARGIN.value
     if bool(b) == bool(baseline) or (b and margin is not None):
         raise ValueError(
-            f"give two folders, {sys.argv[0]} A B, or one and a baseline, {sys.argv[0]} A "
-            "--baseline=rope, which may have a --margin"
+            "give two folders, A B; or one and --baseline=MODEL, with a --margin or not"
         )
     damages, title = [], ""
     study = Study.of(load(a, warn=damages.append))

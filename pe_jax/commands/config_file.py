@@ -91,10 +91,8 @@ def find(name: str) -> Path:
         return path
     if path.name in configs and path.parent in (Path(), Path("configs")):
         return configs[path.name]
-    raise ValueError(
-        f"no config file {name!r}{nearest(path.name, configs)} `pe-jax list configs` prints those "
-        "that are found from any folder"
-    )
+    near = nearest(path.name, configs)
+    raise ValueError(f"no config file {name!r}{near} `pe-jax list configs` prints the package's")
 
 
 def known() -> dict[str, Path]:

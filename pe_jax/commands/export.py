@@ -76,8 +76,7 @@ def _made(own: tuple[Encoding, ...], trained: int) -> tuple[tuple[Encoding, ...]
         lengths = [int(f * (getattr(e, "length", None) or trained)) for e, f in factors if f > 1]
         if not lengths and any(isinstance(e, Scaled) and e.factor is None for e in encodings):
             raise ValueError(
-                f"--swap={_SWAP.value} depends on the length that the model is to read, and "
-                f"{trained} is what it was trained for: give --length"
+                f"--swap={_SWAP.value} depends on the length of the text: give --length"
             )
         length = max([trained, *lengths])
     length = length or trained

@@ -74,15 +74,13 @@ def _run() -> Run:
     real = about.length
     trained = real if _AS_IF.value is None else _AS_IF.value
     if not 2 <= trained <= real:
-        raise ValueError(
-            f"--as_if must be between 2 and {real}, what the model was trained for, got {trained}"
-        )
+        raise ValueError(f"--as_if must be between 2 and {real}, its real length, got {trained}")
     usual = (trained, real) if trained < real else (max(2, real // 4), real, 2 * real)
     lengths = _LENGTHS.value or usual
     if trained < real < max(lengths):
         raise ValueError(
-            f"--as_if compares with the model as it is, which was trained for {real} tokens, got "
-            f"--lengths up to {max(lengths)}: leave longer ones out"
+            f"with --as_if the lengths are at most {real}, at which the model was trained, got "
+            f"{max(lengths)}"
         )
     shortest = min(*lengths, trained)
     last = _LAST.value or max(1, min(LAST, shortest // 2))
@@ -113,7 +111,6 @@ def _usual_swaps(about: Described) -> list[str]:
                 swaps.append(spec)
     if not swaps:
         raise ValueError(
-            f"none of {SWAPS} can take the place of this model's {about.spec}: name others by "
-            "--swaps, as in --swaps='window(window=2048)'"
+            f"none of {SWAPS} can take the place of this model's {about.spec}: give --swaps"
         )
     return swaps

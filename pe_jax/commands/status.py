@@ -36,9 +36,7 @@ def show(workdir: Path) -> int:
     standings = status.standings(workdir)
     if not standings:
         missing = "" if workdir.is_dir() else ": there is no such folder"
-        return cli.fail(
-            f"no runs in {str(workdir)!r}{missing}; --workdir=DIR names the folder of a sweep"
-        )
+        return cli.fail(f"no runs in {str(workdir)!r}{missing}; --workdir=DIR is that of a sweep")
     out = stdout()
     out.print(*sheet.terminal([_table(standings)]))
     numbers = Counter(run.state for run in standings)

@@ -215,10 +215,7 @@ def runs_of(
         configs.append(run.copy_and_resolve_references())  # before the file changes it again
     own = getattr(module, "get_config", None)
     if also and lists and getattr(own, "__module__", BASE) == BASE:
-        raise ValueError(
-            "--also adds a run of the file's get_config, and this file has none of its own: define "
-            "get_config in it, with all that get_sweep sets"
-        )
+        raise ValueError("--also runs the file's own get_config: define get_config in it")
     configs += [module.get_config(f"pe={spec}") for spec in also]
     for run in configs:
         for name, value in values.items():
@@ -240,7 +237,6 @@ def _distinct(studies: list[Study]) -> list[Study]:
             if parts[0] != parts[1]:
                 raise ValueError(
                     f"two runs of the sweep train the same, {run.label}, and differ in section "
-                    "eval, run.seeds or train.rates: make one of them that asks for all, or "
-                    "evaluate it in another way afterwards, with `pe-jax evaluate`"
+                    "eval, run.seeds or train.rates: make one of them, or use `pe-jax evaluate`"
                 )
     return [*{id(study): study for study in known.values()}.values()]

@@ -35,10 +35,7 @@ def chosen(arg):
     """(NAME, SPEC) of the argument "task=NAME,pe=SPEC"; text and rope where one is left out."""
     match = re.fullmatch(r"(?:task=([^,]+))?(?:(?:^|,)pe=(.+))?", arg or "")
     if not match:
-        raise ValueError(
-            "the argument of a config is pe=SPEC or task=NAME,pe=SPEC, as in base.py:pe=rope, "
-            f"got {arg!r}"
-        )
+        raise ValueError(f"a config's argument is pe=SPEC or task=NAME,pe=SPEC, got {arg!r}")
     return match[1] or "text", match[2] or "rope"
 
 

@@ -45,10 +45,8 @@ class Member:
         known, annotations = defaults(self.cls), hints(self.cls)
         for field, value in fields.items():
             if field not in known:
-                raise ValueError(
-                    f"{self.name} has no field {field!r}{nearest(field, known)} "
-                    f"It has {', '.join(known)}."
-                )
+                more = f"{nearest(field, known)} It has {', '.join(known)}."
+                raise ValueError(f"{self.name} has no field {field!r}{more}")
             check_value(value, annotations[field], f"{self.name}'s {field}")
         every = {**self.fields, **fields}
         return dataclasses.replace(self, fields={f: every[f] for f in known if f in every})
@@ -128,8 +126,7 @@ def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None
             )
         elif whose and encoding.from_zero:
             raise ValueError(
-                f"{name} takes positions for places in the text, and {whose} moves them: leave one "
-                "of the two out"
+                f"{name} takes positions for places in the text, and {whose} moves them: drop one"
             )
 
 
@@ -178,10 +175,8 @@ def _find(name: str) -> type[Encoding]:
         return contract.own(name, Encoding)
     if name in ENCODINGS:
         return ENCODINGS[name]
-    raise ValueError(
-        f"unknown encoding {name!r}{nearest(name, ENCODINGS, 3)} `pe-jax list encodings` prints "
-        "all; your own are dir/file.py:Class."
-    )
+    more = "`pe-jax list encodings` prints all; your own are dir/file.py:Class."
+    raise ValueError(f"unknown encoding {name!r}{nearest(name, ENCODINGS, 3)} {more}")
 
 
 def layers_of(encoding: Encoding) -> list[int]:
@@ -192,10 +187,8 @@ def layers_of(encoding: Encoding) -> list[int]:
     parts = [every[part] for part in _slices(encoding.layers)]
     layers = [layer for layer in every if any(layer in part for part in parts)]
     if not layers:
-        raise ValueError(
-            f"{type(encoding).__name__} acts in no layer: the model has {encoding.dims.layers}, "
-            f"layers is {encoding.layers!r}"
-        )
+        name, count = type(encoding).__name__, encoding.dims.layers
+        raise ValueError(f"{name} acts in none of {count} layers: layers is {encoding.layers!r}")
     return layers
 
 
@@ -212,7 +205,5 @@ def _slices(text: str) -> list[slice]:
         ends: Any = [[int(end) if end.strip() else None for end in part] for part in parts]
         return [slice(*e) if e[1:] else slice(e[0], e[0] + 1 or None) for e in ends]
     except (ValueError, TypeError):
-        raise ValueError(
-            "layers must be slices or numbers with commas between, such as ':', '::2', '-1:' or "
-            f"'0,3', got {text!r}"
-        ) from None
+        wanted = "slices or numbers with commas between, as '::2' or '0,3'"
+        raise ValueError(f"layers must be {wanted}, got {text!r}") from None

@@ -56,8 +56,8 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         places = [i for i in here if replaces(type(new), type(out[i]))]
         if len(places) > 1:
             raise ValueError(
-                f"{spec!r} could replace {len(places)} members of this model: no swap is clear; "
-                f"name layers of one of them, as in [{layers_of(out[places[0]])[0]}]"
+                f"{spec!r} could replace {len(places)} members of this model: name layers of one "
+                f"of them, as in [{layers_of(out[places[0]])[0]}]"
             )
         old = out[places[0]] if places else None
         if old:
@@ -67,30 +67,24 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             new = dataclasses.replace(new, **kept)
         needed, there = _shapes(new), _shapes(old) if old else {}
         if needed.items() - there.items():
-            raise ValueError(
-                f"{spec!r} needs parameters ({', '.join(needed)}) that this model does not "
-                "have: no swap"
-            )
+            names = ", ".join(needed)
+            raise ValueError(f"{spec!r} needs parameters ({names}) of its own: no swap")
         if old and (rest := sorted({*layers_of(old)} - {*layers_of(new)})):
             if there:
-                raise ValueError(
-                    f"{spec!r} would share the parameters of {type(old).__name__} with it: no "
-                    "swap in a part of the layers"
-                )
+                whose = type(old).__name__
+                raise ValueError(f"{spec!r} would share the parameters of {whose}: swap all layers")
             out[places[0]] = dataclasses.replace(old, layers=",".join(map(str, rest)))
             out.append(new)
         elif old:
             out[places[0]] = new
         elif doubled := [type(out[i]) for i in here if kin(type(new), type(out[i]))]:
             own = doubled[0].__name__
-            raise ValueError(
-                f"{spec!r} would do a second time what this model's {own} does: no swap"
-            )
+            raise ValueError(f"{spec!r} would do a second time what this model's {own} does")
         elif overrides(new, "qk") and (turned := [out[i] for i in here if overrides(out[i], "qk")]):
             own = type(turned[0])
             raise ValueError(
-                f"{spec!r} would change queries and keys beside this model's {own.__name__}: no "
-                f"swap; a class of yours takes its place with family = {own.family!r}"
+                f"{spec!r} would turn queries and keys after this model's {own.__name__}; a class "
+                f"of yours takes its place with family = {own.family!r}"
             )
         else:
             out.append(new)

@@ -60,10 +60,8 @@ def _check_lists(task: Task, n: int) -> None:
         with calling(f"{hook} of the sample {text} of length {n}, which `has` allows"):
             entries = getattr(task, hook)(text)
         if entries is not None and len(entries) != size:
-            raise ValueError(
-                f"{hook} must give an entry for each of the {size} tokens of a sample of length "
-                f"{n}, or None, got {len(entries)}"
-            )
+            wanted = f"an entry for each of the {size} tokens of a sample of length {n}, or None"
+            raise ValueError(f"{hook} must give {wanted}, got {len(entries)}")
 
 
 def _check_samples(task: Task, n: int, batch: Sample, longest: int) -> None:
@@ -111,15 +109,11 @@ def _surprise(
     """
     best = np.asarray(best, np.float64)
     if best.shape != (len(targets), task.vocab()):
-        raise ValueError(
-            f"{where}: bayes must give an array of [{len(targets)}, {task.vocab()}], got "
-            f"{list(best.shape)}"
-        )
+        wanted = [len(targets), task.vocab()]
+        raise ValueError(f"{where}: bayes must give an array of {wanted}, got {list(best.shape)}")
     p, chosen = best[scored], best[scored, targets[scored]]
     if not (np.abs(p.sum(-1) - 1) < 1e-6).all() or not (p >= 0).all() or not (chosen > 0).all():
-        raise ValueError(
-            f"{where}: each row of bayes must be a distribution with p > 0 at the target"
-        )
+        raise ValueError(f"{where}: a row of bayes must be a distribution, p > 0 at the target")
     nats = -np.log(p, out=np.zeros_like(p), where=p > 0)
     entropy = (p * nats).sum(-1)
     surprise, variance = -np.log(chosen), (p * nats**2).sum() - (entropy**2).sum()

@@ -103,7 +103,7 @@ def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
         (["--lengths=16,9000"], "for the longest of eval.lengths"),
         (["--model=hf:nowhere"], "no model nowhere"),
         (["--as_if=64"], "--as_if must be between 2 and 32"),
-        (["--as_if=20"], "got --lengths up to 64: leave longer ones out"),
+        (["--as_if=20"], "with --as_if the lengths are at most 32"),
         (["--metrics=records"], "the sentences of records alone have"),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_rotation_of_ones_own_that_names_no_family_is_not_put_beside_rope(tmp_
             f"{path}:Turn",
             "a class of yours takes its place with family = 'RoPE'",
         ),
-        (f"{path}:Turn", "pi", "this model's Turn: no swap"),
+        (f"{path}:Turn", "pi", "this model's Turn; a class"),
     ):
         with pytest.raises(ValueError, match=words):
             swap(make(model, dims), spec)
