@@ -25,7 +25,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -69,11 +69,6 @@ class Metric:
     def measured(self) -> str:
         """For example "bits per byte, same targets"."""
         return f"{self.unit}, {self.words}"
-
-    @property
-    def best(self) -> str:
-        """ "lowest" or "highest": which of several values is the best."""
-        return "lowest" if self.better == "lower" else "highest"
 
     @property
     def words(self) -> str:
@@ -216,29 +211,14 @@ class Prompt(NamedTuple):
     """The numbers of the tokens that are scored."""
     depths: Float[np.ndarray, "A"]
     """Of each, the share of the text before what it is the answer to, in [0, 1]."""
-    needles: tuple[tuple[int, int], ...]
-    """Where in the tokens stands what is asked for: the first one of each place, and the one after
-    its last."""
-
-
-@runtime_checkable  # the tests check types as they run
-class Pieces(Protocol):
-    """What a prompt needs of a tokenizer (data/tokenizer.py)."""
-
-    @property
-    def pieces(self) -> tuple[bytes, ...]: ...
-
-    sizes: Any  # int32 [V], the bytes of each
-
-    def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]: ...
-    def decode(self, tokens: np.ndarray) -> bytes: ...
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
     """What a prompt is written for."""
 
-    tokenizer: Pieces
+    tokenizer: Any
+    """A data.tokenizer.Tokenizer."""
     evaluated: int
     """E, the evaluation length."""
     number: int

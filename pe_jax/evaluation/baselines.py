@@ -21,7 +21,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.config import EvalConfig, variant
 from pe_jax.evaluation.passes import padded
 from pe_jax.evaluation.scoring import held_out
 from pe_jax.metric import Predictions, SampleMetric
@@ -65,9 +65,10 @@ def bayes(task: Task, samples: Sample, size: int) -> tuple[np.ndarray, np.ndarra
 
 
 def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> Iterator[Baseline]:
-    """What each method scores on the samples of length n, by each metric of a resolved config that
-    it has a value of; `task` is that of training, or its variant that `way` names.
+    """The score of each method on the samples of length n of a task, or of its variant that `way`
+    names, by each metric of a resolved config that it has a value of.
     """
+    task = variant(task, way.variant)
     samples, metrics, last = config.samples, config.metrics, config.scope.last
     longest = padded(task, n)
     numbers = np.arange(2 * samples, dtype=np.int32)

@@ -185,7 +185,7 @@ def _check_samples(config: EvalConfig, task: Task) -> None:
     if config.source:
         raise ValueError(f"eval.source names text, and {name} draws its samples: leave it unset")
     for fields in ("", *config.variants):
-        made = variant(task, fields) if fields else task
+        made = variant(task, fields)
         lacking = [n for n in config.lengths if not made.has(n)]
         if lacking:
             known = [n for n in range(1, 2 * lacking[0]) if made.has(n)]
@@ -198,12 +198,15 @@ def _check_samples(config: EvalConfig, task: Task) -> None:
 
 
 def variant(task: Task, text: str) -> Task:
-    """The task with the fields of a text such as "ignore=0.98" or "types=2, deepest=12".
+    """The task with the fields of a text such as "ignore=0.98" or "types=2, deepest=12"; itself for
+    "".
 
     ValueError for a text that is no list of fields, for a field that the task does not have, with
     the nearest name, for a value that it does not allow, and where the tokens are not the same: a
     trained model could not read them.
     """
+    if not text:
+        return task
     name = type(task).__name__
     try:
         fields = terms.Term.of(f"_({text})").fields

@@ -4,9 +4,9 @@ on every variant of the task and with every segment memory; and the jobs that co
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -77,12 +77,24 @@ class Pass(NamedTuple):
         return self._replace(way=AS_TRAINED, encodings=members)
 
 
+class Scored(NamedTuple):
+    """The score of one replica by one metric in one way at one length."""
+
+    row: Row
+    curve: Curve | None = None
+
+    def of(self, way: Way) -> Scored:
+        """The same in another way, which shares its pass."""
+        curve = self.curve and dataclasses.replace(self.curve, way=way)
+        return Scored(dataclasses.replace(self.row, way=way), curve)
+
+
 class Job(NamedTuple):
     """A pass that is computed once for all ways of equal scores."""
 
     part: Pass
-    todo: dict[tuple[str, Replica], list[Key]]
-    """The scores that are wanted of it, for each metric and replica."""
+    ways: dict[tuple[str, Replica], list[Way]]
+    """The ways that lack the score, for each metric and replica."""
 
 
 def plan(
@@ -94,7 +106,7 @@ def plan(
     passes = []
     for way in config.ways:
         members = swap(encodings, way.swap) if way.swap else encodings
-        of_way = variant(task, way.variant) if way.variant else task
+        of_way = variant(task, way.variant)
         if way.memory:
             memory.check(encodings, way.memory, segment)
         for length in config.lengths:
@@ -121,40 +133,35 @@ def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | No
     return n if made_for_it or too_many or unknown else longest
 
 
-def left(
+def missing_jobs(
     passes: Sequence[Pass],
     config: EvalConfig,
     seeds: Sequence[int],
-    known: Collection[Key] = (),
-) -> tuple[list[Key], dict[Key, Key], list[Job]]:
-    """(the scores of the passes that are not `known`, in the order of the record: by pass, metric
-    and replica; the known score of each that shares its pass; the jobs that compute the others).
+    known: Mapping[Key, Scored],
+) -> tuple[list[Scored], list[Job]]:
+    """(the scores that a `known` one of a shared pass gives; the jobs that compute the others).
 
     Places and samples come one after another, each in every way at every length, so that the scores
     so far always compare all ways.
     """
-    computed = {(part.way, part.length): part.computed() for part in passes}
-
-    def shared(key: Key) -> tuple[Pass, str, Replica]:
-        return computed[key.way, key.length], key.metric, key.replica
-
-    there = {shared(key): key for key in known if (key.way, key.length) in computed}
-    keys = [
-        key
-        for part, metric in itertools.product(passes, config.metrics)
-        for replica in config.replicas(metric, seeds)
-        if (key := Key(replica, part.way, metric, part.length)) not in known
-    ]
-    equal = {key: there[shared(key)] for key in keys if shared(key) in there}
-    jobs: dict[tuple[int, Pass], Job] = {}
-    # Seeds share their passes; of places and samples each has its own turn.
-    turns = {key: 0 if key.replica.kind == "seed" else key.replica.number for key in keys}
-    for key in sorted(keys, key=turns.__getitem__):
-        if key not in equal:
-            part = computed[key.way, key.length]
-            job = jobs.setdefault((turns[key], part), Job(part, {}))
-            job.todo.setdefault((key.metric, key.replica), []).append(key)
-    return keys, equal, list(jobs.values())
+    sharing: dict[tuple[Pass, str, Replica], list[Key]] = {}
+    for part in passes:
+        computed = part.computed()
+        for metric in config.metrics:
+            for replica in config.replicas(metric, seeds):
+                key = Key(replica, part.way, metric, part.length)
+                sharing.setdefault((computed, metric, replica), []).append(key)
+    given, jobs = [], dict[tuple[int, Pass], Job]()
+    for (part, metric, replica), keys in sharing.items():
+        there = [known[key] for key in keys if key in known]
+        ways = [key.way for key in keys if key not in known]
+        if there:
+            given += [there[-1].of(way) for way in ways]
+        else:  # seeds share a job, places and samples do not
+            turn = 0 if replica.kind == "seed" else replica.number
+            job = jobs.setdefault((turn, part), Job(part, {}))
+            job.ways[metric, replica] = ways
+    return given, [jobs[turn] for turn in sorted(jobs, key=lambda turn: turn[0])]
 
 
 # RoPE where e turns by the frequencies of RoPE, to the bit, and does nothing else to tokens at

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from pe_jax.evaluation.passes import Pass
-from pe_jax.evaluation.scoring import Missing, Programs, target_nats
+from pe_jax.evaluation.scoring import Missing, Programs
 from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import TextMetric
 from pe_jax.metrics import named
@@ -36,36 +36,35 @@ class Short(NamedTuple):
         """A quarter of a length, and a quarter of that."""
         return cls(max(1, length // 4), max(1, length // 16))
 
+    # (window, first target, number of targets) of each short window
+    def _pieces(self, whole: Windows) -> Iterator[tuple[int, int, int]]:
+        for window, (lo, end) in enumerate(zip(whole.lo, whole.hi, strict=True)):
+            for first in range(max(lo + 1, self.tokens), end + 1, self.stride):
+                yield window, first, min(self.stride, end + 1 - first)
+
     def windows(self, whole: Windows) -> Windows:
         """The short windows of all `whole` ones, one after another. Targets with fewer than K
         tokens before them have none.
         """
         context, stride = self
-        pieces, hi = [], []
-        for tokens, lo, end in zip(whole.tokens, whole.lo, whole.hi, strict=True):
-            for first in range(max(lo + 1, context), end + 1, stride):
-                piece = np.zeros(context + stride, np.int32)
-                part = tokens[first - context : first + stride]
-                piece[: len(part)] = part
-                pieces.append(piece)
-                hi.append(context - 1 + min(stride, end + 1 - first))
-        stacked, lo = np.stack(pieces), np.full(len(pieces), context - 1)
+        pieces = list(self._pieces(whole))
+        tokens = np.zeros((len(pieces), context + stride), np.int32)
+        for row, (window, first, _) in zip(tokens, pieces, strict=True):
+            part = whole.tokens[window, first - context : first + stride]
+            row[: len(part)] = part
         if whole.bos is not None:
-            stacked[:, 0] = whole.bos
-        size = context + stride - 1
-        sizes = np.ones((len(pieces), size), int)
-        return Windows(whole.metric, size, stacked, sizes, lo, np.array(hi))
+            tokens[:, 0] = whole.bos
+        size, lo = context + stride - 1, np.full(len(pieces), context - 1)
+        hi = lo + [count for _, _, count in pieces]
+        return Windows(whole.metric, size, tokens, np.ones((len(pieces), size), int), lo, hi)
 
     def spread(self, whole: Windows, nats: np.ndarray) -> np.ndarray:
         """-ln p of the last targets of the `whole` windows, [W, last], from that of the `windows`,
         [pieces, stride]; NaN where there is none.
         """
-        context, stride = self
-        out, pieces = np.full((len(whole.tokens), whole.length), np.nan), iter(nats)
-        for row, lo, end in zip(out, whole.lo, whole.hi, strict=True):
-            for first in range(max(lo + 1, context), end + 1, stride):
-                count = min(stride, end + 1 - first)
-                row[first - 1 : first - 1 + count] = next(pieces)[:count]
+        out = np.full((len(whole.tokens), whole.length), np.nan)
+        for row, (window, first, count) in zip(nats, self._pieces(whole), strict=True):
+            out[window, first - 1 : first - 1 + count] = row[:count]
         return out[:, -whole.last :]
 
 
@@ -103,13 +102,12 @@ class Reference:
             if replica.kind != "seed":
                 self.kept = {old: rows for old, rows in self.kept.items() if old[-1] == replica}
             if key not in self.kept:
-                whole, began = self.cuts[metric, self.length], time.monotonic()
-                whole = whole if replica.kind == "seed" else whole.only(replica.number)
+                whole, began = self.cuts[metric, self.length].of(replica), time.monotonic()
                 if kind == "rows":
-                    found = self._score(whole, replica, measure=None)
+                    computed = self._score(whole, replica, measure=None)
                 else:
-                    found = self._keys(whole, replica)
-                self.kept[key] = found, time.monotonic() - began
+                    computed = self._keys(whole, replica)
+                self.kept[key] = computed, time.monotonic() - began
             return self.kept[key]
 
     def _keys(self, whole: Windows, replica: Replica) -> np.ndarray | Missing:
@@ -124,4 +122,4 @@ class Reference:
 
     def _score(self, cut: Windows, replica: Replica, **options: Any) -> np.ndarray | Missing:
         made = tuple(e.at(cut.length) for e in self.programs.models.encodings)
-        return self.programs.text(target_nats, cut, replica, made, **options)
+        return self.programs.text(cut, replica, made, **options)

@@ -5,38 +5,19 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from pe_jax.evaluation.baselines import bayes, per_token
-from pe_jax.evaluation.passes import Job, Key, Pass
+from pe_jax.evaluation.passes import Job, Key, Pass, Scored
 from pe_jax.evaluation.reference import Reference
-from pe_jax.evaluation.scoring import (
-    Answers,
-    Missing,
-    Programs,
-    divergence,
-    nats_and_lag,
-    target_nats,
-)
+from pe_jax.evaluation.scoring import Answers, Missing, Programs, nats_and_lag
 from pe_jax.evaluation.windows import Windows
-from pe_jax.metric import Predictions, PromptMetric, SampleMetric
+from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric
 from pe_jax.metrics import named
-from pe_jax.record import Curve, Reason, Replica, Row, Way
+from pe_jax.record import Curve, Reason, Replica, Row
 from pe_jax.training.mesh import copies
-
-
-class Scored(NamedTuple):
-    """The score of one replica by one metric in one way at one length."""
-
-    row: Row
-    curve: Curve | None
-
-    def of(self, way: Way) -> Scored:
-        """The same in another way, which shares its pass."""
-        curve = self.curve and dataclasses.replace(self.curve, way=way)
-        return Scored(dataclasses.replace(self.row, way=way), curve)
 
 
 class TextScorer:
@@ -49,102 +30,82 @@ class TextScorer:
 
     def tokens(self, job: Job) -> int:
         """The number of tokens that a pass works through."""
-        cuts = [self._cut(metrics[0], job.part, replica) for metrics, replica in _shared(job)]
+        cuts = [self.cuts[names[0], job.part.length].of(replica) for names, replica in _shared(job)]
         return sum(cut.tokens[:, 1:].size for cut in cuts)
 
-    def _cut(self, metric: str, part: Pass, replica: Replica) -> Windows:
-        cut = self.cuts[metric, part.length]
-        return cut if replica.kind == "seed" else cut.only(replica.number)
-
-    def __call__(self, job: Job) -> dict[Key, Scored]:
-        """The scores of each replica in a pass."""
-        scored = dict[Key, Scored]()
-        for metrics, replica in _shared(job):
-            seconds = None
-            targets = self.programs.models.missing(job.part, replica)
-            if targets is None:
-                targets, took = self._targets(job.part, metrics, replica)
-                if replica.kind != "seed" and (job.part, metrics) in self.compiled:
-                    seconds = took
-                self.compiled.add((job.part, metrics))
-            for metric in metrics:
-                cut, of_metric = self._of_metric(metric, job.part, replica, targets)
-                keys = job.todo[metric, replica]
-                scored |= {key: _text_score(key, cut, of_metric, seconds) for key in keys}
+    def __call__(self, job: Job) -> list[Scored]:
+        """The scores of a pass by each metric, of each replica."""
+        scored = []
+        for names, replica in _shared(job):
+            targets, took = self._targets(job.part, names, replica)
+            timed = replica.kind != "seed" and (job.part, names) in self.compiled
+            self.compiled.add((job.part, names))
+            for name in names:
+                key = Key(replica, job.part.way, name, job.part.length)
+                scored.append(self._score(key, targets, took if timed else None))
         return scored
 
     # -ln p of the targets of windows that metrics share, [W, last]; of prompts [W, last, 2] by
-    # `nats_and_lag`, with a divergence [W, last, 2] by `divergence`. And the seconds of the pass.
+    # `nats_and_lag`, with a divergence [W, last, 2] by `target_nats`. And the seconds of the pass.
     def _targets(
-        self, part: Pass, metrics: tuple[str, ...], replica: Replica
-    ) -> tuple[np.ndarray | Missing, float]:
-        cut, encodings, took = self._cut(metrics[0], part, replica), part.encodings, 0.0
-        if by := _compared(metrics).get("divergence"):
-            rows, seconds = self.reference.get("rows", by, replica)
+        self, part: Pass, names: Sequence[str], replica: Replica
+    ) -> tuple[np.ndarray | Missing, float | None]:
+        missing = self.programs.models.missing(part, replica)
+        if missing is not None:
+            return missing, None
+        cut, took, given = self.cuts[names[0], part.length].of(replica), 0.0, ()
+        options: dict[str, Any] = {}
+        diverging = [n for n in names if getattr(named(n), "compares", "") == "divergence"]
+        if diverging:
+            rows, seconds = self.reference.get("rows", diverging[0], replica)
             if isinstance(rows, Missing):
                 return rows, took
             same = part == self.reference.part  # the pass has these rows itself
             given = copies(self.programs.session.mesh, rows), np.int32(cut.first)
-            program, options, took = divergence, {"own": same}, seconds if same else 0.0
+            options, took = {"same": same}, seconds if same else 0.0
         elif isinstance(cut.metric, PromptMetric):
-            program, given, options = target_nats, (), {"measure": nats_and_lag}
-        else:
-            segment = self.programs.models.segment if part.way.memory else 0
-            program, given = target_nats, ()
+            options = {"measure": nats_and_lag}
+        elif part.way.memory:
+            segment = self.programs.models.segment
             options = {"segment": segment, "memory": part.way.memory}
         began = time.monotonic()
-        targets = self.programs.text(program, cut, replica, encodings, *given, **options)
+        targets = self.programs.text(cut, replica, part.encodings, *given, **options)
         return targets, took + time.monotonic() - began
 
-    # The windows of one of the metrics that share `targets`, and its part of these.
-    def _of_metric(
-        self, metric: str, part: Pass, replica: Replica, targets: np.ndarray | Missing
-    ) -> tuple[Windows, np.ndarray | Missing]:
-        cut, compares = self._cut(metric, part, replica), getattr(named(metric), "compares", "")
-        if isinstance(targets, Missing) or isinstance(cut.metric, PromptMetric):
-            return cut, targets
-        if targets.ndim == 3:
-            targets = targets[..., int(compares == "divergence")]
-        if compares != "keys":
-            return cut, targets
-        keys, _ = self.reference.get("keys", metric, replica)
-        if isinstance(keys, Missing) or not keys.any():
-            return cut, keys if isinstance(keys, Missing) else Missing(Reason.NO_KEYS)
-        chosen = np.zeros(cut.scored.shape, bool)
-        chosen[:, -keys.shape[1] :] = keys
-        return dataclasses.replace(cut, chosen=chosen), targets
+    # The score by one of the metrics that share `targets`.
+    def _score(self, key: Key, targets: np.ndarray | Missing, seconds: float | None) -> Scored:
+        cut = self.cuts[key.metric, key.length].of(key.replica)
+        compares = getattr(cut.metric, "compares", "")
+        if isinstance(targets, np.ndarray) and isinstance(cut.metric, TextMetric):
+            if targets.ndim == 3:
+                targets = targets[..., int(compares == "divergence")]
+            if compares == "keys":
+                keys, _ = self.reference.get("keys", key.metric, key.replica)
+                if isinstance(keys, Missing):
+                    targets = keys
+                elif not keys.any():
+                    targets = Missing(Reason.NO_KEYS)
+                else:
+                    chosen = np.zeros(cut.scored.shape, bool)
+                    chosen[:, -keys.shape[1] :] = keys
+                    cut = dataclasses.replace(cut, chosen=chosen)
+        if isinstance(targets, Missing):
+            return targets.scored(key)
+        row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
+        if not getattr(cut.metric, "by_position", getattr(cut.metric, "by_depth", False)):
+            return Scored(row)
+        position, value = cut.curve(targets)
+        return Scored(row, Curve(**key._asdict(), position=position, value=value))
 
 
 # The metrics of a pass and a replica that are scored on the same windows.
 def _shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
     shared: dict[tuple[Any, Replica], list[str]] = {}
-    for name, replica in job.todo:
+    for name, replica in job.ways:
         metric = named(name)
         source = getattr(metric, "prompt", None) or getattr(metric, "places", None)
         shared.setdefault((source, replica), []).append(name)
-    return [(tuple(metrics), replica) for (_, replica), metrics in shared.items()]
-
-
-# {kind of comparison with the model as it is: one of the metrics that has it}
-def _compared(metrics: Sequence[str]) -> dict[str, str]:
-    of = {getattr(named(metric), "compares", ""): metric for metric in metrics}
-    return {compares: metric for compares, metric in of.items() if compares}
-
-
-def _no_score(key: Key, why: Missing) -> Scored:
-    return Scored(Row(**key._asdict(), value=None, **why._asdict()), None)
-
-
-def _text_score(
-    key: Key, cut: Windows, targets: np.ndarray | Missing, seconds: float | None
-) -> Scored:
-    if isinstance(targets, Missing):
-        return _no_score(key, targets)
-    row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
-    if not getattr(cut.metric, "by_position", False) and not getattr(cut.metric, "by_depth", False):
-        return Scored(row, None)
-    position, value = cut.curve(targets)
-    return Scored(row, Curve(**key._asdict(), position=position, value=value))
+    return [(tuple(names), replica) for (_, replica), names in shared.items()]
 
 
 DEPTHS = 10
@@ -159,42 +120,41 @@ class SampleScorer:
 
     def tokens(self, job: Job) -> int:
         """The number of tokens that a pass works through, padding included."""
-        replicas = {replica for _, replica in job.todo}
+        replicas = {replica for _, replica in job.ways}
         return len(replicas) * self.config.samples * job.part.task.size(job.part.longest)
 
-    def __call__(self, job: Job) -> dict[Key, Scored]:
-        """The scores of each seed in a pass."""
-        part, task = job.part, job.part.task
-        found: dict[Replica, Answers | Missing] = {}
-        for replica in dict.fromkeys(replica for _, replica in job.todo):
+    def __call__(self, job: Job) -> list[Scored]:
+        """The scores of a pass by each metric, of each seed."""
+        part, task, last = job.part, job.part.task, self.config.scope.last
+        metrics = {name: named(name, SampleMetric) for name, _ in job.ways}
+        answers: dict[Replica, Answers | Missing] = {}
+        for replica in dict.fromkeys(replica for _, replica in job.ways):
             missing = self.programs.models.missing(part, replica)
-            found[replica] = missing or self.programs.samples(part, replica)
-        metrics = {name: named(name, SampleMetric) for name, _ in job.todo}
-        uses = {name for metric in metrics.values() for name in metric.uses}
+            answers[replica] = missing or self.programs.samples(part, replica)
         depth, best, distance = None, np.empty(0), np.empty(0)
-        sample = next((one.sample for one in found.values() if isinstance(one, Answers)), None)
-        if sample is not None:  # the same for all seeds
-            size, unused = task.size(part.length), np.full(sample.tokens.shape, np.nan)
-            by_depth = any(metric.by_depth for metric in metrics.values())
-            depth = per_token(task.depths, sample.tokens, size) if by_depth else None
-            best = bayes(task, sample, size)[0] if "bayes" in uses else unused
-            given = per_token(task.distances, sample.tokens, size) if "distances" in uses else None
-            distance = unused if given is None else given
-        scored = dict[Key, Scored]()
-        for (name, replica), keys in job.todo.items():
-            answer = found[replica]
+        drawn = [answer.sample for answer in answers.values() if isinstance(answer, Answers)]
+        if drawn:  # the same for all seeds
+            tokens, size = drawn[0].tokens, task.size(part.length)
+            uses = {use for metric in metrics.values() for use in metric.uses}
+            best = distance = np.full(tokens.shape, np.nan)
+            if any(metric.by_depth for metric in metrics.values()):
+                depth = per_token(task.depths, tokens, size)
+            if "bayes" in uses:
+                best, _ = bayes(task, drawn[0], size)
+            if "distances" in uses:
+                distance = per_token(task.distances, tokens, size)
+        scored = []
+        for name, replica in job.ways:
+            key, answer = Key(replica, part.way, name, part.length), answers[replica]
             if isinstance(answer, Missing):
-                scored |= {key: _no_score(key, answer) for key in keys}
+                scored.append(answer.scored(key))
                 continue
-            right, nats, label_nats = map(np.asarray, answer[1:])
-            which = np.asarray(answer.sample.scored)
+            which, right, nats, label_nats = map(np.asarray, (answer.sample.scored, *answer[1:]))
             made = Predictions(which, right, nats, label_nats, best, distance)
-            value = metrics[name].score(made, self.config.scope.last)
-            for key in keys:
-                curve = None
-                if metrics[name].by_depth and depth is not None:
-                    curve = _by_depth(key, right, which, depth)
-                scored[key] = Scored(Row(**key._asdict(), value=value), curve)
+            row, curve = Row(**key._asdict(), value=metrics[name].score(made, last)), None
+            if metrics[name].by_depth and depth is not None:
+                curve = _by_depth(key, right, which, depth)
+            scored.append(Scored(row, curve))
         return scored
 
 

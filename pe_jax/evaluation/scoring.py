@@ -18,15 +18,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Key as RandomKey
 
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Pass
+from pe_jax.evaluation.passes import Key, Pass, Scored
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.lm import LM, of_logits
 from pe_jax.model.memory import Memory
-from pe_jax.record import Reason, Replica, sentence
+from pe_jax.record import Reason, Replica, Row, sentence
 from pe_jax.task import Sample, Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.mesh import copies, place_windows
@@ -51,18 +52,24 @@ class Missing(NamedTuple):
     at: int | None = None
     free: int | None = None
 
+    def scored(self, key: Key) -> Scored:
+        """The score that it takes the place of."""
+        return Scored(Row(**key._asdict(), value=None, **self._asdict()))
+
 
 # Windows of text
 
 
 @functools.partial(
     jax.jit,
-    static_argnames=("graphdef", "encodings", "last", "segment", "memory", "measure", "blockwise"),
+    static_argnames="graphdef encodings last segment memory measure same blockwise".split(),
 )
 def target_nats(
     params,
     tokens,
     first,
+    reference=None,
+    offset=0,
     *,
     graphdef: nnx.GraphDef,
     encodings: tuple[Encoding, ...],
@@ -70,23 +77,51 @@ def target_nats(
     segment: int = 0,
     memory: int = 0,
     measure: Callable | None = NATS,
+    same: bool = False,
     blockwise: bool = False,
 ):
-    """-ln p of each window's last targets, in nats, float32 [B, last], from tokens [B, E + 1] and
-    one seed's `params`; `first` is the first window's index among all, which its random positions
-    depend on. Without a memory, another `measure` of the logits takes the place of -ln p; None: the
-    rows [B, last, D] that the logits are computed from (`LM.logits_of`).
+    """-ln p of each window's last targets, in nats, float32 [B, last].
 
-    With a `memory`, a window is taken in segments of `segment` tokens, counted from its end, so
-    that the first may be shorter; each layer then also sees what entered it at the `memory` tokens
-    before a segment. With `blockwise`, attention is blockwise whatever the model's config says.
+    Args:
+        params: those of one seed.
+        tokens: [B, E + 1].
+        first: the index of the first window among all, which its random positions depend on.
+        reference: rows [W, last, D] of the same targets. The result is then [B, last, 2]: -ln q,
+            and KL(p || q) = sum_v p_v (ln p_v - ln q_v) over the vocabulary, p predicted from these
+            rows and q in the windows.
+        offset: the index of the first of the W windows.
+        segment: tokens of a segment, with a `memory`. They are counted from a window's end, so that
+            the first may be shorter.
+        memory: of how many tokens before a segment each layer also sees what entered it.
+        measure: another function of logits and targets than -ln p, without a memory; None: the rows
+            [B, last, D] that logits are computed from (`LM.logits_of`).
+        same: the reference rows are those of the windows, and are not computed again.
+        blockwise: attention is blockwise whatever the model's config says.
     """
-    model = _merged(graphdef, params, blockwise)
-    keys = _keys(first, len(tokens))
+    model, targets = _merged(graphdef, params, blockwise), tokens[:, -last:]
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(
+        first + jnp.arange(len(tokens))
+    )
     if memory:
         return _by_segments(model, encodings, tokens, keys, segment, memory)[:, -last:]
-    rows, _ = model(tokens[:, :-1], encodings=encodings, key=keys, last=last, scan=True, rows=True)
-    return rows if measure is None else of_logits(measure, model, rows, tokens[:, -last:])
+    if reference is not None:
+        number = first - offset + jnp.arange(len(tokens))
+        reference = jnp.take(reference, number, axis=0, mode="clip")  # copies may fill up a batch
+    rows = reference
+    if not same:
+        inputs = tokens[:, :-1]
+        rows, _ = model(inputs, encodings=encodings, key=keys, last=last, scan=True, rows=True)
+    if measure is None:
+        return rows
+    if reference is None:
+        return of_logits(measure, model, rows, targets)
+
+    def divergence(logits, given):
+        p, q = jax.nn.log_softmax(model.logits_of(given[1])), jax.nn.log_softmax(logits)
+        kl = optax.losses.kl_divergence_with_log_targets(q, p)
+        return jnp.stack([NATS(logits, given[0]), kl], axis=-1)
+
+    return of_logits(divergence, model, rows, (targets, reference))
 
 
 # -ln p of every target of the windows, [B, E], segment by segment.
@@ -110,47 +145,6 @@ def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segme
         _, nats = jax.lax.scan(score_segment, kept, (jnp.arange(count), inputs, targets))
         out.append(jnp.moveaxis(nats, 0, 1).reshape(B, -1))
     return jnp.concatenate(out, axis=1)
-
-
-@functools.partial(jax.jit, static_argnames=("graphdef", "encodings", "last", "blockwise", "own"))
-def divergence(
-    given,
-    tokens,
-    first,
-    *,
-    graphdef: nnx.GraphDef,
-    encodings: tuple[Encoding, ...],
-    last: int,
-    blockwise: bool = False,
-    own: bool = False,
-):
-    """Of each window's last targets -ln q, in nats, and KL(p || q) = sum_v p_v (ln p_v - ln q_v)
-    over the vocabulary, float32 [B, last, 2]: q is what the model predicts in these windows, p what
-    it predicts from other `rows` of the same targets. With `own`, these are the rows of the windows
-    themselves, and are not computed again.
-
-    `given` is (params, rows [W, last, D], the index of the first of these W windows); other
-    arguments are as in `target_nats`.
-    """
-    params, rows, offset = given
-    model, keys = _merged(graphdef, params, blockwise), _keys(first, len(tokens))
-    number = first - offset + jnp.arange(len(tokens))
-    theirs = jnp.take(rows, number, axis=0, mode="clip")  # a batch may be filled up with copies
-    ours, inputs = theirs, tokens[:, :-1]
-    if not own:
-        ours, _ = model(inputs, encodings=encodings, key=keys, last=last, scan=True, rows=True)
-
-    def compare(logits, targets):
-        p, q = jax.nn.log_softmax(model.logits_of(targets[1])), jax.nn.log_softmax(logits)
-        kl = optax.losses.kl_divergence_with_log_targets(q, p)
-        return jnp.stack([NATS(logits, targets[0]), kl], axis=-1)
-
-    return of_logits(compare, model, ours, (tokens[:, -last:], theirs))
-
-
-# The keys of random positions of `count` windows from the one with index `first` on.
-def _keys(first, count: int):
-    return jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(first + jnp.arange(count))
 
 
 # Samples of a task
@@ -181,7 +175,7 @@ class Answers(NamedTuple):
 
 def held_out(
     task: Task, n: Int[Array, ""], numbers: Int[Array, "B"], longest: int, split: str
-) -> tuple[Sample, Key[Array, "B"]]:
+) -> tuple[Sample, RandomKey[Array, "B"]]:
     """(the samples of a split of length n with these numbers, padded to the size of `longest`; for
     each a key for random positions).
     """
@@ -276,23 +270,25 @@ class Programs:
 
     def text(
         self,
-        program: Any,
         cut: Windows,
         replica: Replica,
         encodings: tuple[Encoding, ...],
-        *given: Any,
+        *reference: Any,
         **options: Any,
     ) -> np.ndarray | Missing:
-        """The results of `target_nats` or `divergence` for each window's last targets,
-        [W, last, ...]; the options are the program's own. `given` is given with the parameters.
+        """`target_nats` of each window's last targets, [W, last, ...]; `reference` are the rows and
+        the offset, the options its own.
         """
-        params = self.params[self.models.seed(replica)]
-        params = (params, *given) if given else params
         program = functools.partial(
-            program, graphdef=self.models.graphdef, encodings=encodings, last=cut.last, **options
+            target_nats,
+            graphdef=self.models.graphdef,
+            encodings=encodings,
+            last=cut.last,
+            **options,
         )
+        params, mesh = self.params[self.models.seed(replica)], self.session.mesh
         calls = (
-            (params, place_windows(self.session.mesh, tokens), np.int32(cut.first + first))
+            (params, place_windows(mesh, tokens), np.int32(cut.first + first), *reference)
             for tokens, first in cut.batches(self._batch(cut.length, len(cut.tokens)))
         )
         return self._results(program, calls, cut.length, len(cut.tokens))

@@ -14,10 +14,8 @@ from jax.sharding import Mesh
 from pe_jax.data.tokenizer import Tokens
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import cuts_of
-from pe_jax.evaluation.passes import left, plan
-from pe_jax.evaluation.scorers import SampleScorer, TextScorer
-from pe_jax.evaluation.scoring import Models, Programs
+from pe_jax.evaluation.evaluate import cuts_of, evaluate
+from pe_jax.evaluation.scoring import Models
 from pe_jax.evaluation.windows import Windows
 from pe_jax.model.config import LmConfig
 from pe_jax.task import Task
@@ -50,16 +48,14 @@ def validation(
         config = dataclasses.replace(config, metrics=("bits",), samples=samples, split="valid")
         config = config.resolved(length, task=task)
     graphdef, _ = structure(lm, encodings)
-    passes = plan(encodings, config, task=task)
 
     def validate(params: Any) -> list[float | None]:
-        seeds, session = range(len(jax.tree.leaves(params)[0])), Session(mesh=mesh)
+        seeds = range(len(jax.tree.leaves(params)[0]))
         fields = graphdef, jax.device_get(params), encodings, {}, length, task
-        programs = Programs(Models.stacked(*fields, seeds=seeds), config, session)
-        scorer = TextScorer(programs, cuts) if cuts else SampleScorer(programs)
-        keys, _, (job,) = left(passes, config, seeds)
-        scored = scorer(job)
-        return [scored[key].row.value for key in keys]
+        models = Models.stacked(*fields, seeds=seeds)
+        passes = evaluate(models, cuts, config, Session(mesh=mesh))
+        value = {one.row.replica.number: one.row.value for part in passes for one in part}
+        return [value[seed] for seed in seeds]
 
     return validate
 

@@ -20,6 +20,7 @@ import numpy as np
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
 from pe_jax.metric import NoRoom, Predictions, PromptMetric, Request, TextMetric
+from pe_jax.record import Replica
 
 CURVE_BINS = 64
 
@@ -51,10 +52,12 @@ class Windows:
     at_least: int = 0
     """Of a part, the `last` of the whole: one program serves all parts."""
 
-    def only(self, number: int) -> Windows:
-        """The window of that number alone."""
-        part = self._part(np.array([number]))
-        return dataclasses.replace(part, first=number, at_least=self.last)
+    def of(self, replica: Replica) -> Windows:
+        """All windows for a seed; for a place or a sample the one of its number."""
+        if replica.kind == "seed":
+            return self
+        part = self._part(np.array([replica.number]))
+        return dataclasses.replace(part, first=replica.number, at_least=self.last)
 
     def _part(self, rows: np.ndarray) -> Windows:
         arrays = {n: a[rows] for n, a in vars(self).items() if isinstance(a, np.ndarray)}

@@ -59,9 +59,7 @@ def passkey(request: Request) -> Prompt:
     before = round(depth * room)
     tokens = np.concatenate([first, filler[:before], needle, filler[: room - before], end])
     answer = np.arange(_alike(encode(asked[:-DIGITS]), end), len(end)) + len(tokens) - len(end)
-    at = len(first) + before
-    depths = np.full(len(answer), depth)
-    return Prompt(tokens.astype(np.int32), answer, depths, ((at, at + len(needle)),))
+    return Prompt(tokens.astype(np.int32), answer, np.full(len(answer), depth))
 
 
 def records(request: Request) -> Prompt:
@@ -84,13 +82,11 @@ def records(request: Request) -> Prompt:
         raise request.short("records", request.length + 1 - room)
     filler = request.passage(room, rng.random())
     cuts = [round(i * room / (RECORDS - 1)) for i in range(RECORDS)]
-    parts, needles, at, last = [], [], 0, 0
+    parts, last = [], 0
     for record, cut in zip(written, cuts, strict=True):
         parts += [filler[last:cut], record]
-        at, last = at + cut - last, cut
-        needles.append((at, at + len(record)))
-        at += len(record)
-    answer, depths = [], []
+        last = cut
+    answer, depths, at = [], [], sum(map(len, parts))
     for i in order:
         parts.append(written[i])
         pieces = [request.tokenizer.pieces[token] for token in written[i].tolist()]
@@ -98,8 +94,7 @@ def records(request: Request) -> Prompt:
         answer += [at + j for j in of_digits]
         depths += [i / (RECORDS - 1)] * len(of_digits)
         at += len(written[i])
-    tokens = np.concatenate(parts).astype(np.int32)
-    return Prompt(tokens, np.array(answer), np.array(depths), tuple(needles))
+    return Prompt(np.concatenate(parts).astype(np.int32), np.array(answer), np.array(depths))
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> int:

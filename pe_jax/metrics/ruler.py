@@ -17,6 +17,8 @@ tokens.
 
 from __future__ import annotations
 
+import functools
+import itertools
 import re
 import string
 from collections.abc import Callable, Sequence
@@ -55,33 +57,44 @@ ADJECTIVES = (
 
 
 class PromptText(NamedTuple):
-    """The text of a prompt and what in it matters, in characters."""
+    """The text of a prompt with its answers."""
 
     text: str
     answers: tuple[tuple[int, int, float], ...]
     """The first character of each answer, the one after its last, and the depth of its needle."""
-    needles: tuple[tuple[int, int], ...]
-    """The first character of each needle, and the one after its last."""
 
 
-def single_1(request: Request) -> Prompt:
-    """niah_single_1: one needle among lines of noise."""
-    return _niah(request, keys=1, queries=1, essay=False)
+def niah(request: Request, keys: int, queries: int, essay: bool) -> Prompt:
+    """`keys` needles among the sentences of the scored text, or among lines of noise; `queries` of
+    them are asked for.
+    """
+    rng = np.random.default_rng([request.number, keys, queries, essay])
+    words = [f"{rng.choice(ADJECTIVES)}-{noun}" for noun in rng.choice(NOUNS, keys, replace=False)]
+    values = [str(rng.integers(10**6, 10**7)) for _ in range(keys)]
+    needles = [NEEDLE.format(key=k, value=v) for k, v in zip(words, values, strict=True)]
+    asked = rng.permutation(keys)[:queries]
+    depths, place, start = np.sort(rng.choice(DEPTHS, keys, replace=False)), *rng.random(2)
+    text = _words(request, start) if essay else []
+
+    def whole(units: int) -> PromptText:
+        """With so many words of the essay, or lines of noise."""
+        repeated = text * (units // max(1, len(text)) + 1)
+        sentences = re.split(r"(?<=[.!?]) ", " ".join(repeated[:units])) if essay else None
+        if sentences is None:
+            at = [int(place * units)]
+        else:
+            at = [int(len(sentences) * (depth / 100)) for depth in depths]
+        main = ask(sentences, units, needles, at, [words[i] for i in asked])
+        answers = [(f" {values[i]}", needles[i]) for i in asked]
+        return _answered(main, answers, ", and" if len(asked) > 1 else "")
+
+    return _prompt(request, _longest(request, whole, request.length + 1))
 
 
-def single_2(request: Request) -> Prompt:
-    """niah_single_2: one needle among the sentences of the scored text."""
-    return _niah(request, keys=1, queries=1, essay=True)
-
-
-def multikey_1(request: Request) -> Prompt:
-    """niah_multikey_1: four needles among the sentences of the scored text, one asked for."""
-    return _niah(request, keys=4, queries=1, essay=True)
-
-
-def multiquery(request: Request) -> Prompt:
-    """niah_multiquery: four needles among the sentences of the scored text, all asked for."""
-    return _niah(request, keys=4, queries=4, essay=True)
+single_1 = functools.partial(niah, keys=1, queries=1, essay=False)
+single_2 = functools.partial(niah, keys=1, queries=1, essay=True)
+multikey_1 = functools.partial(niah, keys=4, queries=1, essay=True)
+multiquery = functools.partial(niah, keys=4, queries=4, essay=True)
 
 
 def variable_tracking(request: Request) -> Prompt:
@@ -92,19 +105,21 @@ def variable_tracking(request: Request) -> Prompt:
     chains = [(_names(rng, size), str(rng.integers(10000, 99999))) for size in (3, 5)]
     places = np.sort(rng.random((2, HOPS + 1)), axis=1)
 
-    def tracked(which: int, noise: int) -> PromptText:
+    def tracked(which: int, noise: int) -> str:
         at = [int(place * noise) for place in places[which]]
         return track(noise, *chains[which], at)
 
     def example(noise: int) -> PromptText:
-        shown = tracked(0, noise)
-        return shown._replace(text=f"{shown.text} {' '.join(chains[0][0])}\n\n")
+        return PromptText(f"{tracked(0, noise)} {' '.join(chains[0][0])}\n\n", ())
 
+    names, value = chains[1]
     before = _longest(request, example, min(EXAMPLE, request.length // 4), least=True)
 
     def whole(noise: int) -> PromptText:
-        main = tracked(1, noise)
-        return _behind(before.text, _answered(main, [f" {name}" for name in chains[1][0]], ""))
+        answers = [
+            (f" {name}", link) for name, link in zip(names, _links(names, value), strict=True)
+        ]
+        return _answered(tracked(1, noise), answers, "", before.text)
 
     return _prompt(request, _longest(request, whole, request.length + 1))
 
@@ -115,7 +130,7 @@ def ask(
     needles: Sequence[str],
     places: Sequence[int],
     queries: Sequence[str],
-) -> PromptText:
+) -> str:
     """The text of a niah task up to the answer's prefix, with it. `needles` stand in their order at
     the `places`: of the sentences of an `essay`, rising; else of so many lines of `noise`, falling.
     """
@@ -136,47 +151,23 @@ def ask(
     if not several:
         template = template.replace("Some", "A").replace("are all", "is").replace("are", "is")
         numbers = "number"
-    text = template.format(numbers=numbers, context=context, query=query)
-    return _with_needles(text, needles)
+    return template.format(numbers=numbers, context=context, query=query)
 
 
-def track(noise: int, names: Sequence[str], value: str, places: Sequence[int]) -> PromptText:
+def track(noise: int, names: Sequence[str], value: str, places: Sequence[int]) -> str:
     """The text of variable tracking up to the answer's prefix, with it: the first name is assigned
     the value, each other one the name before it, at rising `places` among lines of `noise`.
     """
-    chain = [f"VAR {names[0]} = {value}"]
-    chain += [f"VAR {b} = VAR {a} " for a, b in zip(names, names[1:], strict=False)]
     lines = [NOISE] * noise
-    for i, (place, link) in enumerate(zip(places, chain, strict=True)):
-        lines.insert(place + i, link)
+    for i, (place, link) in enumerate(zip(places, _links(names, value), strict=True)):
+        lines.insert(place + i, link if i == 0 else f"{link} ")
     context = "\n".join(lines).replace(". \n", ".\n")
-    text = TRACKED.format(context=context, value=value, count=len(names))
-    return _with_needles(text, [link.rstrip() for link in chain])
+    return TRACKED.format(context=context, value=value, count=len(names))
 
 
-def _niah(request: Request, keys: int, queries: int, essay: bool) -> Prompt:
-    rng = np.random.default_rng([request.number, keys, queries, essay])
-    words = [f"{rng.choice(ADJECTIVES)}-{noun}" for noun in rng.choice(NOUNS, keys, replace=False)]
-    values = [str(rng.integers(10**6, 10**7)) for _ in range(keys)]
-    needles = [NEEDLE.format(key=k, value=v) for k, v in zip(words, values, strict=True)]
-    asked = rng.permutation(keys)[:queries]
-    depths, place, start = np.sort(rng.choice(DEPTHS, keys, replace=False)), *rng.random(2)
-    text = _words(request, start) if essay else []
-
-    def whole(units: int) -> PromptText:
-        """With so many words of the essay, or lines of noise."""
-        repeated = text * (units // max(1, len(text)) + 1)
-        sentences = re.split(r"(?<=[.!?]) ", " ".join(repeated[:units])) if essay else None
-        if sentences is None:
-            at = [int(place * units)]
-        else:
-            at = [int(len(sentences) * (depth / 100)) for depth in depths]
-        main = ask(sentences, units, needles, at, [words[i] for i in asked])
-        answers = [f" {values[i]}" for i in asked]
-        order = [main.needles[i] for i in asked]
-        return _answered(main, answers, ", and" if len(asked) > 1 else "", order)
-
-    return _prompt(request, _longest(request, whole, request.length + 1))
+def _links(names: Sequence[str], value: str) -> list[str]:
+    first = f"VAR {names[0]} = {value}"
+    return [first, *(f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names))]
 
 
 def _words(request: Request, start: float) -> list[str]:
@@ -202,35 +193,18 @@ def _names(rng: np.random.Generator, size: int) -> list[str]:
     return [*names]
 
 
-def _with_needles(text: str, needles: Sequence[str]) -> PromptText:
-    starts = [text.index(needle) for needle in needles]
-    ends = [start + len(needle) for start, needle in zip(starts, needles, strict=True)]
-    return PromptText(text, (), tuple(zip(starts, ends, strict=True)))
-
-
+# The text between `before` and its answers, given with their needles; with `last`, commas stand
+# between the answers and it before the last.
 def _answered(
-    main: PromptText,
-    answers: Sequence[str],
-    last: str,
-    needles: Sequence[tuple[int, int]] | None = None,
+    main: str, answers: Sequence[tuple[str, str]], last: str, before: str = ""
 ) -> PromptText:
-    """The text with its answers behind it; with `last`, commas between them and it before the last.
-    `needles` are theirs, those of the text where None.
-    """
-    text, found = main.text, []
-    for i, (answer, needle) in enumerate(zip(answers, needles or main.needles, strict=True)):
+    text, spans = before + main, []
+    for i, (answer, needle) in enumerate(answers):
         if last and i:
             text += last if i == len(answers) - 1 else ","
-        found.append((len(text), len(text) + len(answer), needle[0] / len(main.text)))
+        spans.append((len(text), len(text) + len(answer), main.index(needle) / len(main)))
         text += answer
-    return PromptText(text, tuple(found), main.needles)
-
-
-def _behind(before: str, main: PromptText) -> PromptText:
-    by = len(before)
-    answers = tuple((start + by, end + by, depth) for start, end, depth in main.answers)
-    needles = tuple((start + by, end + by) for start, end in main.needles)
-    return PromptText(before + main.text, answers, needles)
+    return PromptText(text, tuple(spans))
 
 
 def _longest(
@@ -264,16 +238,11 @@ def _prompt(request: Request, written: PromptText) -> Prompt:
     ends = np.cumsum(request.tokenizer.sizes[tokens])
     starts = ends - request.tokenizer.sizes[tokens]
 
-    def inside(start: int, end: int) -> np.ndarray:
-        """The tokens of these characters."""
-        first, last = (len(text[:place].encode()) for place in (start, end))
-        return np.flatnonzero((ends > first) & (starts < last))
-
     answer, depths = [], []
     for start, end, depth in written.answers:
-        for token in inside(start, end):
+        first, last = (len(text[:place].encode()) for place in (start, end))
+        for token in np.flatnonzero((ends > first) & (starts < last)):
             if re.search(rb"\w", request.tokenizer.pieces[tokens[token]]):
                 answer.append(token)
                 depths.append(depth)
-    needles = tuple((int(of[0]), int(of[-1]) + 1) for of in (inside(*n) for n in written.needles))
-    return Prompt(tokens, np.array(answer), np.array(depths), needles)
+    return Prompt(tokens, np.array(answer), np.array(depths))

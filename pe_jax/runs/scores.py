@@ -24,11 +24,11 @@ import jax
 import msgspec
 
 from pe_jax.errors import Refused
+from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import Models, evaluate, longest
-from pe_jax.evaluation.passes import Key, key_of
-from pe_jax.evaluation.scorers import Scored
-from pe_jax.metric import SampleMetric
+from pe_jax.evaluation.passes import Key, Scored, key_of
+from pe_jax.metric import SampleMetric, TextMetric
 from pe_jax.metrics import named
 from pe_jax.record import Baseline, CorpusRecord, Curve, Reason, Row, UsersMetric
 from pe_jax.runs import environment
@@ -100,6 +100,16 @@ class Scores:
         """Seconds that computing the protocol's scores took."""
         return sum(line.seconds for line in self.lines if line.seconds)
 
+    @property
+    def asked(self) -> list[Key]:
+        """What identifies the scores that are asked for, in the order of the record."""
+        asked = self.config
+        return [
+            Key(replica, way, name, length)
+            for way, length, name in itertools.product(asked.ways, asked.lengths, asked.metrics)
+            for replica in asked.replicas(name, self.seeds)
+        ]
+
     def _protocol(self, score: Row | Curve | Baseline | None) -> str:
         # That of a score, of a line without one that of all; "": it is not asked for.
         if score is None:
@@ -155,11 +165,6 @@ class Scores:
             if one
         }
         columns = [*itertools.product(asked.ways, asked.lengths, asked.metrics)]
-        keys = [
-            Key(replica, way, name, length)
-            for way, length, name in columns
-            for replica in asked.replicas(name, seeds)
-        ]
         of_curves = [
             Key(replica, way, name, length)
             for way, name in itertools.product(asked.ways, asked.metrics)
@@ -167,7 +172,7 @@ class Scores:
             for length in asked.lengths
         ]
         return {
-            "rows": tuple(rows[key] for key in keys if key in rows),
+            "rows": tuple(rows[key] for key in self.asked if key in rows),
             "curves": longest(curves[key] for key in of_curves if key in curves),
             "baselines": tuple(
                 one for column in columns for key, one in baselines.items() if key[:3] == column
@@ -190,21 +195,35 @@ def score(
     # XLA's CPU runs the blocks of attention one after another: a second core would be idle.
     single_core = jax.default_backend() == "cpu" and not session.mesh and config.by == "seed"
     began = time.monotonic()
+    known, task = scores.known, models.task
+    there = {key_of(one.row) for one in known}
+    # Baselines of the lengths of missing scores: after a kill these would be fewer.
+    missing = dict.fromkeys((key.way, key.length) for key in scores.asked if key not in there)
+    threads = environment.threads() if single_core else 1
+    passes = evaluate(models, text.windows, config, session, threads, known)
     try:
-        evaluation = evaluate(
-            models,
-            text.windows,
-            config,
-            session,
-            threads=environment.threads() if single_core else 1,
-            known=scores.known,
-            keep=scores.add,
-        )
+        with contextlib.closing(passes):
+            shared = next(passes)
+            of_task = (
+                baselines(task, length, config, way)
+                for way, length in missing
+                if not way.swap and not task.reads_text
+            )
+            scores.add(shared, itertools.chain(*of_task))
+            for scored in passes:
+                scores.add(scored, [])
     finally:
         scores.end(time.monotonic() - began)
-    fields = {"targets": evaluation.targets, "target_bytes": evaluation.target_bytes}
-    fields |= {"scored": about if config.source else None}
-    # The rows come from scores.jsonl, where older ones are, too; `evaluation` has only the new.
+    windows = {
+        name: [text.windows[name, length] for length in config.lengths]
+        for name in config.metrics
+        if isinstance(named(name), TextMetric)
+    }
+    fields = {
+        "targets": {name: cuts[0].targets for name, cuts in windows.items()},
+        "target_bytes": {name: {c.length: c.bytes for c in cuts} for name, cuts in windows.items()},
+        "scored": about if config.source else None,
+    }
     return fields | scores.result_fields(), scores.seconds
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import tokenizers
 from commands import Lab, result, rewrite, run_of, the_run, tiny
+from evaluated import evaluated
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
@@ -24,7 +25,7 @@ from pe_jax.data.load import load
 from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
+from pe_jax.evaluation.scoring import Models
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import TextMetric
 from pe_jax.metrics import METRICS
@@ -205,10 +206,9 @@ def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
     config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=("nonoverlapping",))
     graphdef, _ = structure(lm, encodings)
     models = Models.stacked(graphdef, params, encodings, seeds=(0,))
-    found = evaluate(models, cuts_of(documents, config, trained), config)
-    assert found.targets == {"nonoverlapping": 64}
+    found = evaluated(models, documents, config, trained)
     for row in found.rows:
-        size = found.target_bytes[row.metric][row.length]
+        size = windows(documents, row.metric, row.length, config, trained).bytes
         assert size > 64
         assert row.value == pytest.approx(math.log2(SIZE) * 64 / size, rel=1e-5)
     cut = windows(documents, "nonoverlapping", 16, config, trained)

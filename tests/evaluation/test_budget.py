@@ -8,11 +8,11 @@ import commands
 import numpy as np
 import psutil
 import pytest
+from evaluated import evaluated
 
-from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation import scoring
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
+from pe_jax.evaluation.scoring import Models
 from pe_jax.model.config import LmConfig
 from pe_jax.record import Reason
 from pe_jax.runs import environment
@@ -32,10 +32,9 @@ def scored(lengths, lm=LM, batch_tokens=4096):
     asked = EvalConfig(lengths, ("nonoverlapping",), (), targets=4096, batch_tokens=batch_tokens)
     text = [np.random.default_rng(0).integers(0, 256, 5000)]
     asked = asked.resolved(8)
-    windows = cuts_of(text, asked, BYTES)
     with commands.messages() as said:
-        found = evaluate(models, windows, asked)
-    return found.rows, said
+        rows = evaluated(models, text, asked).rows
+    return rows, said
 
 
 @pytest.fixture

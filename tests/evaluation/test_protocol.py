@@ -13,22 +13,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from evaluated import evaluated
 from flax import nnx
 from studies import table_of
 
-from pe_jax.data.tokenizer import BYTES, Tokenizer
+from pe_jax.data.tokenizer import Tokenizer
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate, longest
-from pe_jax.evaluation.passes import Key, left, plan
-from pe_jax.evaluation.scorers import Scored
-from pe_jax.evaluation.scoring import divergence, target_nats
+from pe_jax.evaluation.evaluate import longest
+from pe_jax.evaluation.passes import Key, Scored, key_of, missing_jobs, plan
+from pe_jax.evaluation.scoring import Models, target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Place, Predictions, SampleMetric, TextMetric
 from pe_jax.metrics import METRICS, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.record import CorpusRecord, Reason, Replica, Result, Training, Way
+from pe_jax.record import CorpusRecord, Reason, Replica, Result, Row, Training, Way
 from pe_jax.specs.parse import make
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
@@ -365,10 +365,6 @@ def seed(number):
     return Replica("seed", number)
 
 
-def key(row):
-    return Key(row.replica, row.way, row.metric, row.length)
-
-
 def values(found, **wanted):
     rows = [r for r in found.rows if all(getattr(r, k) == v for k, v in wanted.items())]
     return [r.value for r in rows]
@@ -404,9 +400,8 @@ def test_models_that_know_the_table_or_nothing():
     reports = []
     models = Models.stacked(graphdef, params, encodings, {8: 17}, seeds=(5, 6, 7, 8))
     session = Session(History(watch=lambda line: reports.append(tuple(line.values()))))
-    found = evaluate(models, cuts_of(documents, config, BYTES), config, session=session, threads=3)
+    found = evaluated(models, documents, config, session=session, threads=3)
     assert len(found.rows) == 4 * 2 * 2 * 2
-    assert found.targets == dict.fromkeys(metrics, 96)
     for way in config.ways:
         for metric in metrics:
             got = values(found, replica=seed(5), way=way, metric=metric)
@@ -432,7 +427,7 @@ def test_models_that_know_the_table_or_nothing():
     # At 8 tokens the window of 8 hides nothing, so its scores are those without it.
     programs = len(shapes) + sum(E > 8 for _, E, _ in shapes)
     assert target_nats._cache_size() == programs
-    again = evaluate(models, cuts_of(documents, config, BYTES), config)
+    again = evaluated(models, documents, config)
     assert again == found and target_nats._cache_size() == programs
 
     kept = {(c.replica.number, str(c.way)): c for c in found.curves}
@@ -464,10 +459,10 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
         return target_nats(params, tokens, first, encodings=encodings, last=last, **rest)
 
     counted.lower = target_nats.lower
-    monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", counted)
-    whole = evaluate(models, cuts_of(documents, config, BYTES), config)
-    everything = {key(row) for row in whole.rows}
-    curves = {key(curve): curve for curve in whole.curves}
+    monkeypatch.setattr("pe_jax.evaluation.scoring.target_nats", counted)
+    whole = evaluated(models, documents, config)
+    everything = {key_of(row) for row in whole.rows}
+    curves = {key_of(curve): curve for curve in whole.curves}
 
     def place(key):  # the window hides nothing of 8 tokens, which both ways then share
         return key.way == window and key.length > 8, key.length, key.metric, key.replica
@@ -480,16 +475,17 @@ def test_what_is_done_is_not_computed_again_and_changes_nothing_else(spec, monke
         everything,
     ):
         calls.clear()
-        known = [Scored(row, curves.get(key(row))) for row in whole.rows if key(row) in skipped]
-        part = evaluate(models, cuts_of(documents, config, BYTES), config, known=known)
-        assert part.rows == tuple(row for row in whole.rows if key(row) not in skipped)
+        known = [
+            Scored(row, curves.get(key_of(row))) for row in whole.rows if key_of(row) in skipped
+        ]
+        part = evaluated(models, documents, config, known=known)
+        assert part.rows == tuple(row for row in whole.rows if key_of(row) not in skipped)
         computed = {*map(place, everything - skipped)} - {*map(place, skipped)}
         own = 1 + spec.count("+")
         assert {(own + windowed, length) for windowed, length, *_ in computed} == set(calls)
-        assert (part.targets, part.target_bytes) == (whole.targets, whole.target_bytes)
-        known = [c for c in whole.curves if key(c) in skipped]
+        known = [c for c in whole.curves if key_of(c) in skipped]
         assert set(longest((*known, *part.curves))) == set(whole.curves)
-    assert not calls and part.rows == part.curves == ()
+    assert not calls and part == ((), ())
 
 
 def test_values_do_not_depend_on_the_batch():
@@ -499,21 +495,20 @@ def test_values_do_not_depend_on_the_batch():
     found = []
     for tokens in (1, 24, 10**6):  # 1, 3 and all 10 windows at once
         config = dataclasses.replace(config, batch_tokens=tokens)
-        found.append(values(evaluate(models, cuts_of(markov(200), config, BYTES), config)))
+        found.append(values(evaluated(models, markov(200), config)))
     assert found[0][0] != found[0][1]
     np.testing.assert_allclose(found[1:], found[:1] * 2, rtol=1e-5)
 
 
-@pytest.mark.parametrize("program", (target_nats, divergence))
-def test_a_program_of_many_layers_has_the_code_of_two(program):
+@pytest.mark.parametrize("compared", (False, True))
+def test_a_program_of_many_layers_has_the_code_of_two(compared):
     def products(layers):
         config = dataclasses.replace(LM, layers=layers)
         encodings = make("rope", config.dims(8))
         graphdef, params = structure(config, encodings)
         rows = jax.ShapeDtypeStruct((1, 4, LM.model), jnp.float32)
-        given = (params, rows, 0) if program is divergence else params
-        own = {"graphdef": graphdef, "encodings": encodings, "last": 4}
-        lowered = program.lower(given, jax.ShapeDtypeStruct((1, 9), jnp.int32), 0, **own)
+        given = params, jax.ShapeDtypeStruct((1, 9), jnp.int32), 0, *([rows, 0] if compared else [])
+        lowered = target_nats.lower(*given, graphdef=graphdef, encodings=encodings, last=4)
         return lowered.as_text().count("dot_general")
 
     # One of the loop, and the last one, which computes fewer rows.
@@ -553,7 +548,7 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
     models = trained_at_random("learned", seeds=(0,))
     config = configured(targets=32, lengths=(4, 8, 16), metrics=("nonoverlapping",), last=2)
     config = dataclasses.replace(config, swaps=("learned(clip=True)",))
-    found = evaluate(models, cuts_of(markov(100), config, BYTES), config)
+    found = evaluated(models, markov(100), config)
     plain = [r for r in found.rows if not r.way]
     assert [r.length for r in plain] == [4, 8, 16]
     assert [r.why for r in plain] == ["", "", "beyond its 8 positions"]
@@ -567,7 +562,7 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
 def test_a_narrow_window_swapped_in_changes_long_windows_alone():
     models = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
     config = configured(targets=64, lengths=(8, 32), metrics=("nonoverlapping",), swaps=("window",))
-    found = evaluate(models, cuts_of(markov(100), config, BYTES), config)
+    found = evaluated(models, markov(100), config)
     plain, windowed = values(found, way=Way()), values(found, way=Way(swap="window"))
     assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
 
@@ -576,10 +571,16 @@ def test_swaps_that_come_to_the_same_are_computed_once():
     dims = LM.dims(8)
     config = configured(lengths=(8, 32), swaps=("window", "window(window=3)", "window(sinks=1)"))
     passes = plan(make("rope", dims), config)
-    keys, equal, jobs = left(passes, config, (0, 1))
-    assert not equal and len(keys) == 4 * 2 * len(OF_TEXT) * 2 == len(set(keys))
+    given, jobs = missing_jobs(passes, config, (0, 1), {})
+    scores = [
+        Key(replica, way, metric, job.part.length)
+        for job in jobs
+        for (metric, replica), ways in job.ways.items()
+        for way in ways
+    ]
+    assert not given and len({*scores}) == len(scores) == 4 * 2 * len(OF_TEXT) * 2
     found = [
-        (job.part.length, [e.reach() for e in job.part.encodings], len(job.todo)) for job in jobs
+        (job.part.length, [e.reach() for e in job.part.encodings], len(job.ways)) for job in jobs
     ]
     assert found == [
         (8, [None], 2 * len(OF_TEXT)),
@@ -590,13 +591,11 @@ def test_swaps_that_come_to_the_same_are_computed_once():
         (32, [None, (8, 1)], 2 * len(OF_TEXT)),
     ]
     ways = ["", "window", "window(sinks=1)"]
-    assert [key.way.swap for key in jobs[0].todo["kl", seed(1)]] == ways
-    known = {key for key in keys if key.way == Way()}
-    _, equal, jobs = left(passes, config, (0, 1), known)
-    assert {old.length for old in equal.values()} == {8} and len(equal) == 2 * 2 * len(OF_TEXT)
-    assert not any(
-        key in known or key in equal for job in jobs for key in sum(job.todo.values(), [])
-    )
+    assert [way.swap for way in jobs[0].ways["kl", seed(1)]] == ways
+    known = {key: Scored(Row(**key._asdict(), value=1.0)) for key in scores if not key.way}
+    given, rest = missing_jobs(passes, config, (0, 1), known)
+    assert {one.row.length for one in given} == {8} and len(given) == 2 * 2 * len(OF_TEXT)
+    assert rest == jobs[2:]
 
 
 def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
@@ -610,8 +609,8 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
             return np.ones((len(tokens), last))
 
         nats.lower = target_nats.lower
-        monkeypatch.setattr("pe_jax.evaluation.scorers.target_nats", nats)
-        return evaluate(models, cuts_of(markov(100), config, BYTES), config)
+        monkeypatch.setattr("pe_jax.evaluation.scoring.target_nats", nats)
+        return evaluated(models, markov(100), config)
 
     rows = failing("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes").rows
     assert [(r.length, r.reason) for r in rows] == [(8, None), (16, Reason.OUT_OF_MEMORY)]
@@ -695,7 +694,7 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     encodings = make("rope", LM.dims(8))
     graphdef, params = oracles(encodings, np.log(TABLE), 0 * TABLE)
     models = Models.stacked(graphdef, params, encodings, seeds=(3, 4))
-    found = evaluate(models, cuts_of(documents, config, BYTES), config)
+    found = evaluated(models, documents, config)
 
     cut = windows(numbered(*sizes), mine.name, 32, config)
     seen = [TABLE[documents[d][p - 1], documents[d][p]] for d, p, _ in scored(cut)]

@@ -2,20 +2,19 @@
 
 import dataclasses
 import functools
-import threading
 from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from evaluated import evaluated
 from flax import nnx
 
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import cuts_of, evaluate
-from pe_jax.evaluation.reference import Reference, Short, key_tokens
-from pe_jax.evaluation.scorers import Scored
-from pe_jax.evaluation.scoring import Models, divergence, target_nats
+from pe_jax.evaluation.passes import Scored
+from pe_jax.evaluation.reference import Short, key_tokens
+from pe_jax.evaluation.scoring import Models, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metrics import METRICS
 from pe_jax.model.lm import LM
@@ -53,9 +52,7 @@ def config_of(metrics, by="place", lengths=(16, 64), **fields):
 
 def values(model, documents, config, session=None, known=()):
     models = Models(model.graphdef, {0: model.params}, model.members, segment=32)
-    cuts = cuts_of(documents, config, model.tokenizer)
-    found = evaluate(models, cuts, config, session, known=known)
-    rows = found.rows
+    rows = evaluated(models, documents, config, model.tokenizer, session=session, known=known).rows
     return {(r.metric, str(r.way), r.length, r.replica.number): r for r in rows}
 
 
@@ -87,8 +84,7 @@ def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(
         passed.append(tokens.shape[1])
         return whole(self, tokens, *args, **kwargs)
 
-    for program in (target_nats, divergence):
-        program.clear_cache()
+    target_nats.clear_cache()
     config = config_of(("same_targets", "kl"))
     with monkeypatch.context() as patch:
         patch.setattr(LM, "__call__", counted)
@@ -129,34 +125,14 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
         assert row.value is None or row.value == pytest.approx(together[key].value, rel=1e-5)
 
 
-def test_what_is_kept_of_the_reference_is_of_the_windows_and_computed_once(monkeypatch):
-    """Metrics of the same windows share it; one of the user's own with others does not."""
-    own = dataclasses.replace(METRICS["kl"], places=METRICS["nonoverlapping"].places, beyond=1)
-    monkeypatch.setitem(METRICS, "mine", own)
-    made = object.__new__(Reference)
-    made.kept, made.lock, made.length = {}, threading.Lock(), 32
-    made.cuts = dict.fromkeys((name, 32) for name in ("kl", "longppl", "mine"))
-    place, computed = Replica("seed", 0), []
-
-    def compute(*_, **__):
-        assert made.lock.locked()  # no other thread computes it, too
-        computed.append(0)
-        return np.array(len(computed))
-
-    made._score = made._keys = compute
-    asked = (("rows", "kl"), ("rows", "longppl"), ("rows", "mine"), ("keys", "kl"), ("rows", "kl"))
-    kept = [made.get(kind, metric, place)[0] for kind, metric in asked]
-    assert kept == [1, 1, 2, 3, 1]
-
-
 def test_one_program_serves_the_windows_of_all_places():
     tokens, sizes = np.zeros((2, 9), np.int32), np.ones((2, 8), np.int64)
     whole = Windows(METRICS["kl"], 8, tokens, sizes, np.array([2, 5]), np.array([4, 7]))
-    assert [whole.only(n).last for n in (0, 1)] == [whole.last] * 2 == [6, 6]
+    assert [whole.of(Replica("place", n)).last for n in (0, 1)] == [whole.last] * 2 == [6, 6]
     values = np.arange(12.0).reshape(2, 6)
     for n in (0, 1):
-        assert whole.only(n).scored.sum() == 2
-        part = dataclasses.replace(whole.only(n), metric=METRICS["same_targets"])
+        assert whole.of(Replica("place", n)).scored.sum() == 2
+        part = dataclasses.replace(whole.of(Replica("place", n)), metric=METRICS["same_targets"])
         wanted = values[n][part.scored[0, -6:]].sum() / 2 / np.log(2)
         assert part.value(values[n : n + 1]) == pytest.approx(wanted)
 
@@ -189,7 +165,7 @@ def test_keys_are_those_of_the_model_itself_and_score_every_way(model, documents
     config = config_of(("longppl",), lengths=(64,))
     rows = values(model, documents, config)
     for place in range(3):
-        whole = windows(documents, "longppl", 32, config).only(place)
+        whole = windows(documents, "longppl", 32, config).of(Replica("place", place))
         tokens = whole.tokens[0]
         _, full = nats_of(model, tokens[:-1], "", LAST, 32)
         keys = []

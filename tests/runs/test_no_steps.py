@@ -8,14 +8,15 @@ import jax
 import numpy as np
 import pytest
 from commands import on_line
+from evaluated import evaluated
 from flax import nnx
 from helpers import DIMS
 
 from pe_jax.configs import base
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
 from pe_jax.evaluation.passes import plan
+from pe_jax.evaluation.scoring import Models
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Request
 from pe_jax.metrics.prompts import passkey
@@ -278,14 +279,14 @@ def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model, monkeypat
     written = dataclasses.replace(cut, tokens=tokens, lo=cut.lo + [0, 1, 0])  # four tokens count
     monkeypatch.setattr("pe_jax.evaluation.evaluate.windows", lambda *_: written)
     models = Models(model.graphdef, {0: model.params}, model.members)
-    rows = evaluate(models, cuts_of([], config, model.tokenizer), config).rows
+    rows = evaluated(models, [], config, model.tokenizer).rows
     assert [(str(row.replica), row.value) for row in rows] == [
         ("sample 0", 100),
         ("sample 1", 0),
         ("sample 2", 100),
     ]
     by_seed = dataclasses.replace(config, by="seed")
-    (whole,) = evaluate(models, cuts_of([], by_seed, model.tokenizer), by_seed).rows
+    (whole,) = evaluated(models, [], by_seed, model.tokenizer).rows
     assert whole.value == pytest.approx(200 / 3)
 
 

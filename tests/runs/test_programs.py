@@ -4,11 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from evaluated import evaluated
 from jax.experimental.compilation_cache import compilation_cache
 
-from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.evaluate import Models, cuts_of, evaluate
+from pe_jax.evaluation.scoring import Models
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import environment
 from pe_jax.specs.parse import make
@@ -64,7 +64,7 @@ def scores():
     params = init(LM, encodings, TrainConfig(), (0, 1))["params"]
     models = Models.stacked(structure(LM, encodings)[0], params, encodings, seeds=(0, 1))
     config = EvalConfig(lengths=(8, 32), targets=64).resolved(8)
-    return evaluate(models, cuts_of([np.arange(200) % 8], config, BYTES), config)
+    return evaluated(models, [np.arange(200) % 8], config)
 
 
 def kept(home):
