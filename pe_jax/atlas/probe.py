@@ -22,7 +22,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Bool, Float, Int, Num
 
 from pe_jax.atlas.layer import Layer
 from pe_jax.attention.bound import Bound, fold_positions
@@ -40,6 +40,9 @@ LEAST = 1e-30
 
 SHARE = 0.9
 """The share of a query's attention that its effective window holds."""
+
+CHANGING = "far", "locate", "init"
+"""Hooks by which a rotation differs between pairs of tokens, or in what it learns or draws."""
 
 LOGIT, WEIGHT = "added to the logit", "ln of the weight's factor"
 """The quantities that `Probed.effect` may be."""
@@ -152,7 +155,10 @@ def attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], conte
     pe = Bound(params, encodings, contiguous=not moving, causal=encodings[0].dims.causal)
 
     def of(x, q, k):
-        h = embedded(encodings, params, x, pos)
+        h = x
+        for e, own in zip(encodings, params, strict=True):
+            if overrides(e, "embed"):
+                h = e.embed(own, h, jnp.zeros(len(x), jnp.int32), pos)
         every = jnp.arange(q[0].size) % x.shape[-1]
         more = (h - x)[:, every].reshape(q.shape)
         rows = Rows(jnp.arange(len(x)), pos, pe.locate(h, pos))
@@ -164,20 +170,6 @@ def attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], conte
         return jnp.where(seen, s, -jnp.inf), w
 
     return jax.vmap(of)(*content)
-
-
-def embedded(
-    encodings: tuple[Encoding, ...],
-    params: tuple[Params, ...],
-    x: Float[Array, "T D"],
-    pos: Num[Array, "T"],
-) -> Float[Array, "T D"]:
-    """x after every `embed` hook."""
-    tokens = jnp.zeros(len(x), jnp.int32)
-    for e, own in zip(encodings, params, strict=True):
-        if overrides(e, "embed"):
-            x = e.embed(own, x, tokens, pos)
-    return x
 
 
 def _largest(array: np.ndarray) -> float:
@@ -249,34 +241,15 @@ def nearness(weights: Float[np.ndarray, "H T T"]) -> Float[np.ndarray, "H T"]:
 
 
 def rotations(layer: Layer, length: int) -> Float[np.ndarray, "P"] | None:
-    """The angle by which each pair of components is turned from one position to the next, in
-    radians, evaluated at sequences of `length` tokens. None without a member that turns every
-    vector at a constant speed in pairs of components, whatever the tokens hold, and does nothing
-    else to the logits.
+    """The angle by which each pair of components of the first head is turned from one position to
+    the next, in radians, evaluated at sequences of `length` tokens. None without a rotation at a
+    constant speed, in pairs of components and for all pairs of tokens alike.
     """
     for e, params in zip(layer.encodings, layer.params, strict=True):
-        if isinstance(e, Rotary) and not (overrides(e, "far") or overrides(e, "locate")):
-            made = e.at(length)
-            once, twice = _turned(made, params, 1), _turned(made, params, 2)
-            if once is None or twice is None or len(once) != len(twice):
-                return None
-            even = np.allclose(np.cos(2 * once), np.cos(twice), atol=1e-3)
-            return once if even and once.size else None
+        made = e.at(length)
+        if isinstance(made, Rotary) and not any(overrides(e, hook) for hook in CHANGING):
+            once, twice = np.asarray(made._angles(params, jnp.array([1, 2])))
+            once, twice = (np.atleast_2d(angle)[0] for angle in (once, twice))
+            even = 0 < once.size <= e.dims.head // 2 and np.allclose(twice, 2 * once, atol=1e-3)
+            return once[once > 0] if even else None
     return None
-
-
-def _turned(e: Encoding, params: Params, position: int) -> Float[np.ndarray, "P"] | None:
-    """The angles by which unit vectors are turned at a position, one for each pair of components
-    that is turned; None where a vector does not stay in the plane of two components.
-    """
-    K, H = e.dims.head, e.dims.heads
-    unit = jnp.broadcast_to(jnp.eye(K)[:, None], (K, H, K))
-    places = jnp.full(K, position, jnp.int32)
-    after = np.asarray(e.qk(params, unit, unit, places, places)[0])[:, 0]
-    if after.shape[-1] != K:
-        return None
-    beside = np.abs(after - np.diag(np.diag(after)))
-    if ((beside > 1e-9).sum(axis=1) > 1).any():
-        return None
-    angle = np.arctan2(beside.max(axis=1), np.diag(after))
-    return angle[(angle > 0) & (beside.argmax(axis=1) > np.arange(K))]

@@ -200,7 +200,7 @@ def properties(layer: Layer, same: Probed, of_pairs: Sequence[Probed]) -> Proper
         trained_from=max(_given(e.trained_from() for e in encodings), default=None),
         random=_random(layer),
         adapts=any(e.at(layer.train_length) != e.at(layer.longest) for e in encodings),
-        causal_only=_causal_only(layer),
+        causal_only=any(member.cls.causal_only for member in layer.spec),
     )
 
 
@@ -224,14 +224,6 @@ def _random(layer: Layer) -> str:
             if not np.array_equal(first, second):
                 return said
     return "never"
-
-
-def _causal_only(layer: Layer) -> bool:
-    try:
-        layer.spec.encodings(layer.dims._replace(causal=False))
-    except ValueError:
-        return True
-    return False
 
 
 # Groups, by the hooks that an encoding overrides
@@ -305,7 +297,9 @@ def ideals(layer: Layer) -> tuple[bool | None, bool | None, bool | None]:
     long, short = (values(layer, n) for n in (longest, min(layer.train_length, longest // 2)))
     T = short.shape[-1]
     scale = max(1.0, float(np.abs(short).max()))
-    distinct = _columns_differ(long[..., -1, :].reshape(-1, longest))
+    seen = long[..., -1, :].reshape(-1, longest)
+    apart = np.abs(seen[:, :, None] - seen[:, None]).max(axis=0)  # of two keys, in one row at least
+    distinct = bool(apart[~np.eye(longest, dtype=bool)].min() > SMALL)
     same = bool(np.abs(long[..., :T, :T] - short).max() < SMALL * scale)
     return distinct, same, _bounded(layer)
 
@@ -337,15 +331,6 @@ def _values(probed: Probed) -> Float[np.ndarray, "H T T"]:
         return probed.added
     weights = np.where(np.isnan(probed.factor), np.nan, np.maximum(np.abs(probed.weights), LEAST))
     return np.log(weights / np.maximum(np.nanmax(weights, axis=-1, keepdims=True), LEAST))
-
-
-def _columns_differ(rows: Float[np.ndarray, "N T"]) -> bool:
-    """Whether every two columns differ, each pair in one row at least."""
-    apart = np.zeros((rows.shape[1],) * 2)
-    for row in rows:
-        np.maximum(apart, np.abs(row[:, None] - row), out=apart)
-    np.fill_diagonal(apart, np.inf)
-    return bool(apart.min() > SMALL)
 
 
 def _bounded(layer: Layer) -> bool:

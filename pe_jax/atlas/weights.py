@@ -80,22 +80,31 @@ def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.nda
     """The weights of every query of one sequence, in each layer, before gates."""
     made = tuple(e.at(len(tokens)) for e in model.run.encodings)
     dense = dataclasses.replace(model.run.lm, attention="dense")
-    logits, weights = _programs(dense, model.run.encodings, made)
-    found = logits(model.params, np.asarray(tokens, np.int32)[None])
-    return [np.asarray(weights(model.params, layer, s)) for layer, s in enumerate(found)]
+    run, logits = _program(dense, model.run.encodings, made)
+    run(model.params, np.asarray(tokens, np.int32)[None]).block_until_ready()
+    jax.effects_barrier()
+    lm, weights = nnx.merge(model.graphdef, model.params, copy=True), []
+    for layer in range(dense.layers):
+        acting = [i for i, e in enumerate(made) if active(e, layer)]
+        own = tuple(lm.params_of(i, layer) for i in acting)
+        pe = Bound(own, tuple(made[i] for i in acting), causal=made[0].dims.causal)
+        s = jnp.asarray(logits[layer])
+        weights.append(np.where(seen(s), pe.normalize(s), 0.0))
+    return weights
 
 
-@functools.lru_cache(maxsize=4)  # the sequences of a length share their programs
-def _programs(
+# (run(params, tokens [1, T]), the logits that it leaves, by layer). The sequences of a length share
+# it.
+@functools.lru_cache(maxsize=4)
+def _program(
     config: LmConfig, encodings: tuple[Encoding, ...], made: tuple[Encoding, ...]
-) -> tuple[Callable, Callable]:
-    """logits(params, tokens [1, T]) of each layer, and weights(params, layer, its logits)."""
+) -> tuple[Callable, dict[int, np.ndarray]]:
     graphdef, _ = structure(config, encodings)
-    found: dict[int, np.ndarray] = {}
+    logits: dict[int, np.ndarray] = {}
     watching = tuple(
         _Watch(
             made[0].dims,
-            report=lambda logits, layer=layer: found.update({layer: np.array(logits)}),
+            report=lambda values, layer=layer: logits.update({layer: np.array(values)}),
             layers=f"{layer}:{layer + 1}",
         )
         for layer in range(config.layers)
@@ -106,20 +115,7 @@ def _programs(
         lm = nnx.merge(graphdef, params, copy=True)
         return lm(tokens, encodings=made + watching, key=jax.random.key(0))[0]
 
-    def logits(params, tokens):
-        run(params, tokens).block_until_ready()
-        jax.effects_barrier()
-        return [found[layer] for layer in range(config.layers)]
-
-    @functools.partial(jax.jit, static_argnums=1)
-    def weights(params, layer, s):
-        lm = nnx.merge(graphdef, params, copy=True)
-        acting = [i for i, e in enumerate(made) if active(e, layer)]
-        own = tuple(lm.params_of(i, layer) for i in acting)
-        pe = Bound(own, tuple(made[i] for i in acting), causal=made[0].dims.causal)
-        return jnp.where(seen(s), pe.normalize(s), 0.0)
-
-    return logits, weights
+    return run, logits
 
 
 def sequences(model: Trained) -> dict[int, Int[np.ndarray, "W T"]]:

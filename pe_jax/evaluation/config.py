@@ -128,8 +128,6 @@ def _check_text(config: EvalConfig) -> None:
             f"eval.lengths of text must be at least 2 tokens, got {shortest} {ALWAYS}: give longer"
         )
     metrics = [of_text(name) for name in config.metrics]
-    if any(isinstance(metric, PromptMetric) and metric.uses for metric in metrics):
-        raise ValueError("eval.metrics: a metric of prompts has no `uses`: leave it out there")
     windows = [metric for metric in metrics if isinstance(metric, TextMetric)]
     if any("last" in metric.uses for metric in windows) and last >= shortest:
         raise ValueError(

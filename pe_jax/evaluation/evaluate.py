@@ -3,7 +3,7 @@ every swap, on every variant of the task, and with every segment memory.
 
     windows.py    cuts the text
     passes.py     lists the passes, and the jobs that compute them
-    scorers.py    scores a job, by the programs of scoring.py, for kl and longppl with reference.py
+    scorers.py    scores a job, by the programs of scoring.py
 
 Evaluation text, samples and random positions are fixed, so every seed and encoding meets the same
 ones.
@@ -11,23 +11,31 @@ ones.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import functools
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import jax
 import numpy as np
+from jax.sharding import Mesh
 
-from pe_jax.data.tokenizer import Tokenizer
+from pe_jax.data.tokenizer import Tokenizer, Tokens
+from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.passes import Scored, key_of, missing_jobs, plan
-from pe_jax.evaluation.scorers import SampleScorer, TextScorer
+from pe_jax.evaluation.scorers import TextScorer, score_samples
 from pe_jax.evaluation.scoring import Models, Programs
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric
 from pe_jax.metrics import named
+from pe_jax.model.config import LmConfig
 from pe_jax.record import Curve
-from pe_jax.training.session import Session
+from pe_jax.task import Task
+from pe_jax.training.session import Session, Validate
+from pe_jax.training.step import structure
 
 
 def evaluate(
@@ -37,7 +45,7 @@ def evaluate(
     session: Session | None = None,
     threads: int = 1,
     known: Sequence[Scored] = (),
-) -> Iterator[list[Scored]]:
+) -> Generator[list[Scored], None, None]:
     """The scores of the models by a resolved config, pass by pass: on `cuts`, the windows of each
     metric and length, or where their task draws its samples on these.
 
@@ -51,8 +59,9 @@ def evaluate(
     given, jobs = missing_jobs(passes, config, tuple(models.params), there)
     programs = Programs(models, config, session)
     reads_text = models.task.reads_text
-    scorer = TextScorer(programs, cuts) if reads_text else SampleScorer(programs)
-    costs = [scorer.tokens(job) for job in jobs]
+    by_samples = functools.partial(score_samples, programs)
+    scorer = TextScorer(programs, cuts) if reads_text else by_samples
+    costs = [job.part.length * len(job.ways) for job in jobs]
     pool = ThreadPoolExecutor(threads)
     try:
         every = (pool.map if threads > 1 else map)(scorer, jobs)
@@ -97,3 +106,58 @@ def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
             kept.pop(key, None)
             kept[key] = curve
     return tuple(kept.values())
+
+
+# Validation: text or samples that are scored while a run trains
+
+VALIDATED = 8192
+"""Scored tokens, where the validation text has as many; of a task the tokens of its samples."""
+
+
+def validation(
+    lm: LmConfig,
+    encodings: tuple[Encoding, ...],
+    task: Task,
+    text: Tokens,
+    length: int,
+    batch_tokens: int,
+    mesh: Mesh | None,
+) -> Validate | None:
+    """Scores the validation text by `same_targets`, or the samples of the split "valid" by `bits`,
+    at the training length. None where the text is shorter than one window.
+    """
+    config, cuts = EvalConfig((length,), swaps=(), batch_tokens=batch_tokens), {}
+    if task.reads_text:
+        config, cuts = _text_windows(config, text, length)
+        if not cuts:
+            return None
+    else:
+        samples = max(1, VALIDATED // int(task.size(length)))
+        config = dataclasses.replace(config, metrics=("bits",), samples=samples, split="valid")
+        config = config.resolved(length, task=task)
+    graphdef, _ = structure(lm, encodings)
+
+    def validate(params: Any) -> list[float | None]:
+        seeds, params = range(len(jax.tree.leaves(params)[0])), jax.device_get(params)
+        each = {seed: jax.tree.map(lambda a, seed=seed: a[seed], params) for seed in seeds}
+        models = Models(graphdef, each, encodings, {}, length, task)
+        passes = evaluate(models, cuts, config, Session(mesh=mesh))
+        value = {one.row.replica.number: one.row.value for part in passes for one in part}
+        return [value[seed] for seed in seeds]
+
+    return validate
+
+
+# The evaluation of VALIDATED targets, or of half or a quarter of them and so on, and its windows;
+# {} where the text has none.
+def _text_windows(
+    config: EvalConfig, text: Tokens, length: int
+) -> tuple[EvalConfig, dict[tuple[str, int], Windows]]:
+    targets = VALIDATED
+    while targets >= max(1, length // 2):
+        fields = {"metrics": ("same_targets",), "targets": targets}
+        resolved = dataclasses.replace(config, **fields).resolved(length)
+        with contextlib.suppress(ValueError):
+            return resolved, cuts_of(text.splits["valid"], resolved, text.tokenizer)
+        targets //= 2
+    return config, {}

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from pe_jax.encoding import Encoding
 from pe_jax.evaluation.baselines import bayes, per_token
+from pe_jax.evaluation.longppl import Short, key_tokens
 from pe_jax.evaluation.passes import Job, Key, Pass, Scored
-from pe_jax.evaluation.reference import Reference
 from pe_jax.evaluation.scoring import Answers, Missing, Programs, nats_and_lag
 from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric
 from pe_jax.metrics import named
-from pe_jax.record import Curve, Reason, Replica, Row
+from pe_jax.record import AS_TRAINED, Curve, Reason, Replica, Row
 from pe_jax.training.mesh import copies
 
 
 class TextScorer:
-    """Scores windows of text and prompts: `cuts` are those of each metric and length."""
+    """Scores windows of text and prompts: `cuts` are those of each metric and length, and of
+    eval.reference.
+
+    KL and LongPPL compare with the models as they are within eval.reference: with the rows of their
+    distributions, and by key tokens. Both are computed once for every way and length.
+    """
 
     def __init__(self, programs: Programs, cuts: Mapping[tuple[str, int], Windows]):
         self.programs, self.cuts = programs, cuts
-        self.reference = Reference(programs, cuts)
         self.compiled: set[tuple[Pass, Any]] = set()
+        length = programs.config.reference or 0
+        self.reference = Pass(AS_TRAINED, length, length, self._made(length)).computed()
+        self.kept: dict[tuple[Any, ...], tuple[np.ndarray | Missing, float]] = {}
+        self.lock = threading.Lock()
 
-    def tokens(self, job: Job) -> int:
-        """The number of tokens that a pass works through."""
-        cuts = [self.cuts[names[0], job.part.length].of(replica) for names, replica in _shared(job)]
-        return sum(cut.tokens[:, 1:].size for cut in cuts)
+    def _made(self, length: int) -> tuple[Encoding, ...]:
+        return tuple(e.at(length) for e in self.programs.models.encodings)
 
     def __call__(self, job: Job) -> list[Scored]:
         """The scores of a pass by each metric, of each replica."""
@@ -57,10 +65,10 @@ class TextScorer:
         options: dict[str, Any] = {}
         diverging = [n for n in names if getattr(named(n), "compares", "") == "divergence"]
         if diverging:
-            rows, seconds = self.reference.get("rows", diverging[0], replica)
+            rows, seconds = self._kept("rows", diverging[0], replica)
             if isinstance(rows, Missing):
                 return rows, took
-            same = part == self.reference.part  # the pass has these rows itself
+            same = part == self.reference  # the pass has these rows itself
             given = copies(self.programs.session.mesh, rows), np.int32(cut.first)
             options, took = {"same": same}, seconds if same else 0.0
         elif isinstance(cut.metric, PromptMetric):
@@ -72,6 +80,37 @@ class TextScorer:
         targets = self.programs.text(cut, replica, part.encodings, *given, **options)
         return targets, took + time.monotonic() - began
 
+    # (for the last targets of a metric's windows at eval.reference, or of the window of one place,
+    # the rows [W, last, D] of `LM.logits_of`, or which targets are key tokens, bool [W, last]; the
+    # seconds that they took). Metrics of the same windows and all threads share them; those of
+    # places are kept until the next place.
+    def _kept(
+        self, kind: Literal["rows", "keys"], metric: str, replica: Replica
+    ) -> tuple[np.ndarray | Missing, float]:
+        key = kind, named(metric, TextMetric).places, replica
+        with self.lock:
+            if replica.kind != "seed":
+                self.kept = {old: rows for old, rows in self.kept.items() if old[-1] == replica}
+            if key not in self.kept:
+                length, began = self.reference.length, time.monotonic()
+                cut, made = self.cuts[metric, length].of(replica), self._made(length)
+                if kind == "rows":
+                    rows = self.programs.text(cut, replica, made, measure=None)
+                else:
+                    rows = self._keys(cut, replica)
+                self.kept[key] = rows, time.monotonic() - began
+            return self.kept[key]
+
+    def _keys(self, cut: Windows, replica: Replica) -> np.ndarray | Missing:
+        short = Short.of(cut.length)
+        nats = []
+        for windows in (cut, short.windows(cut)):
+            of_windows = self.programs.text(windows, replica, self._made(windows.length))
+            if isinstance(of_windows, Missing):
+                return of_windows
+            nats.append(of_windows)
+        return key_tokens(nats[0], short.spread(cut, nats[1]))
+
     # The score by one of the metrics that share `targets`.
     def _score(self, key: Key, targets: np.ndarray | Missing, seconds: float | None) -> Scored:
         cut = self.cuts[key.metric, key.length].of(key.replica)
@@ -80,15 +119,15 @@ class TextScorer:
             if targets.ndim == 3:
                 targets = targets[..., int(compares == "divergence")]
             if compares == "keys":
-                keys, _ = self.reference.get("keys", key.metric, key.replica)
+                keys, _ = self._kept("keys", key.metric, key.replica)
                 if isinstance(keys, Missing):
                     targets = keys
                 elif not keys.any():
                     targets = Missing(Reason.NO_KEYS)
                 else:
-                    chosen = np.zeros(cut.scored.shape, bool)
-                    chosen[:, -keys.shape[1] :] = keys
-                    cut = dataclasses.replace(cut, chosen=chosen)
+                    scored = cut.scored.copy()
+                    scored[:, -keys.shape[1] :] &= keys
+                    cut = dataclasses.replace(cut, scored=scored)
         if isinstance(targets, Missing):
             return targets.scored(key)
         row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
@@ -112,50 +151,38 @@ DEPTHS = 10
 """Bins of depth, of equal width."""
 
 
-class SampleScorer:
-    """Scores the samples of a task."""
-
-    def __init__(self, programs: Programs):
-        self.programs, self.config = programs, programs.config
-
-    def tokens(self, job: Job) -> int:
-        """The number of tokens that a pass works through, padding included."""
-        replicas = {replica for _, replica in job.ways}
-        return len(replicas) * self.config.samples * job.part.task.size(job.part.longest)
-
-    def __call__(self, job: Job) -> list[Scored]:
-        """The scores of a pass by each metric, of each seed."""
-        part, task, last = job.part, job.part.task, self.config.scope.last
-        metrics = {name: named(name, SampleMetric) for name, _ in job.ways}
-        answers: dict[Replica, Answers | Missing] = {}
-        for replica in dict.fromkeys(replica for _, replica in job.ways):
-            missing = self.programs.models.missing(part, replica)
-            answers[replica] = missing or self.programs.samples(part, replica)
-        depth, best, distance = None, np.empty(0), np.empty(0)
-        drawn = [answer.sample for answer in answers.values() if isinstance(answer, Answers)]
-        if drawn:  # the same for all seeds
-            tokens, size = drawn[0].tokens, task.size(part.length)
-            uses = {use for metric in metrics.values() for use in metric.uses}
-            best = distance = np.full(tokens.shape, np.nan)
-            if any(metric.by_depth for metric in metrics.values()):
-                depth = per_token(task.depths, tokens, size)
-            if "bayes" in uses:
-                best, _ = bayes(task, drawn[0], size)
-            if "distances" in uses:
-                distance = per_token(task.distances, tokens, size)
-        scored = []
-        for name, replica in job.ways:
-            key, answer = Key(replica, part.way, name, part.length), answers[replica]
-            if isinstance(answer, Missing):
-                scored.append(answer.scored(key))
-                continue
-            which, right, nats, label_nats = map(np.asarray, (answer.sample.scored, *answer[1:]))
-            made = Predictions(which, right, nats, label_nats, best, distance)
-            row, curve = Row(**key._asdict(), value=metrics[name].score(made, last)), None
-            if metrics[name].by_depth and depth is not None:
-                curve = _by_depth(key, right, which, depth)
-            scored.append(Scored(row, curve))
-        return scored
+def score_samples(programs: Programs, job: Job) -> list[Scored]:
+    """The scores of a pass over samples by each metric, of each seed."""
+    part, task, last = job.part, job.part.task, programs.config.scope.last
+    metrics = {name: named(name, SampleMetric) for name, _ in job.ways}
+    answers: dict[Replica, Answers | Missing] = {}
+    for replica in dict.fromkeys(replica for _, replica in job.ways):
+        missing = programs.models.missing(part, replica)
+        answers[replica] = missing or programs.samples(part, replica)
+    depth, best, distance = None, np.empty(0), np.empty(0)
+    drawn = [answer.sample for answer in answers.values() if isinstance(answer, Answers)]
+    if drawn:  # the same for all seeds
+        tokens, size = drawn[0].tokens, task.size(part.length)
+        uses = {use for metric in metrics.values() for use in metric.uses}
+        unused = np.full(tokens.shape, np.nan)
+        by_depth = any(metric.by_depth for metric in metrics.values())
+        depth = per_token(task.depths, tokens, size) if by_depth else None
+        best = bayes(task, drawn[0], size)[0] if "bayes" in uses else unused
+        given = per_token(task.distances, tokens, size) if "distances" in uses else None
+        distance = unused if given is None else given
+    scored = []
+    for name, replica in job.ways:
+        key, answer = Key(replica, part.way, name, part.length), answers[replica]
+        if isinstance(answer, Missing):
+            scored.append(answer.scored(key))
+            continue
+        which, right, nats, label_nats = map(np.asarray, (answer.sample.scored, *answer[1:]))
+        made = Predictions(which, right, nats, label_nats, best, distance)
+        row, curve = Row(**key._asdict(), value=metrics[name].score(made, last)), None
+        if metrics[name].by_depth and depth is not None:
+            curve = _by_depth(key, right, which, depth)
+        scored.append(Scored(row, curve))
+    return scored
 
 
 # The share of right predictions by depth, in percent.

@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import itertools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -107,7 +107,7 @@ def target_nats(
     if reference is not None:
         number = first - offset + jnp.arange(len(tokens))
         reference = jnp.take(reference, number, axis=0, mode="clip")  # copies may fill up a batch
-    rows = reference
+    rows: Any = reference
     if not same:
         inputs = tokens[:, :-1]
         rows, _ = model(inputs, encodings=encodings, key=keys, last=last, scan=True, rows=True)
@@ -239,14 +239,6 @@ class Models:
     segment: int = 0
     """Tokens of a segment, for segment memories: the training length."""
     task: Task = TEXT
-
-    @classmethod
-    def stacked(
-        cls, graphdef: nnx.GraphDef, params: Any, *fields: Any, seeds: Sequence[int]
-    ) -> Models:
-        """From a tree whose leaves have a leading axis of `seeds`; `fields` come after `params`."""
-        each = {s: jax.tree.map(lambda a, row=row: a[row], params) for row, s in enumerate(seeds)}
-        return cls(graphdef, each, *fields)
 
     def seed(self, replica: Replica) -> int:
         """The seed whose model a replica is scored with; for a place or a sample, the only seed."""

@@ -27,7 +27,7 @@ CURVE_BINS = 64
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """The W windows of a metric at the evaluation length E. Rows lo <= row < hi are scored."""
+    """The W windows of a metric at the evaluation length E."""
 
     metric: TextMetric | PromptMetric
     length: int
@@ -36,12 +36,8 @@ class Windows:
     """int32 [W, E + 1]; 0 beyond a document's end, which no scored row sees or predicts."""
     sizes: np.ndarray
     """int [W, E]: the bytes of each row's target."""
-    lo: np.ndarray
-    """int [W]: the first scored row."""
-    hi: np.ndarray
-    """int [W]: the row after the last scored one."""
-    chosen: np.ndarray | None = None
-    """bool [W, E]: which of these rows are scored; None: all."""
+    scored: np.ndarray
+    """bool [W, E]: whether a row is scored."""
     depths: np.ndarray | None = None
     """float [W, E]: in prompts, the place in the text of the needle that a target belongs to, in
     [0, 1]; NaN for other targets."""
@@ -74,13 +70,6 @@ class Windows:
             yield np.concatenate([part, np.repeat(part[-1:], size - len(part), axis=0)]), first
 
     @property
-    def scored(self) -> np.ndarray:
-        """bool [W, E]: whether a row is scored."""
-        row = np.arange(self.length)
-        between = (row >= self.lo[:, None]) & (row < self.hi[:, None])
-        return between if self.chosen is None else between & self.chosen
-
-    @property
     def targets(self) -> int:
         """The number of scored rows."""
         return int(self.scored.sum())
@@ -93,18 +82,18 @@ class Windows:
     @property
     def last(self) -> int:
         """The fewest last rows of a window that include every scored one, in all windows."""
-        return max(self.at_least, self.length - int(self.lo.min()))
+        return max(self.at_least, self.length - int(self.scored.any(axis=0).argmax()))
 
     def value(self, targets: np.ndarray) -> float:
         """The metric's value from -ln p of the targets of each window's last rows, or their
         divergence: `targets` [W, last]; of prompts [W, last, 2], by `scoring.nats_and_lag`.
         """
-        scored = self.scored[:, -self.last :]
+        scored = self.scored[:, -targets.shape[1] :]
         if isinstance(self.metric, PromptMetric):
             nats, lag = targets[..., 0], targets[..., 1]
             right, unknown = (lag == 0) & scored, np.full(scored.shape, np.nan)
             return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
-        return self.metric.value(targets[scored], self.sizes[:, -self.last :][scored])
+        return self.metric.value(targets[scored], self.sizes[:, -targets.shape[1] :][scored])
 
     def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
         """(places, the metric's value at each) from `targets` as in `value`. Places of text are
@@ -117,8 +106,8 @@ class Windows:
             for depth in depths:
                 alike = self.scored & (self.depths == depth)
                 rows = np.flatnonzero(alike.any(axis=1))
-                part = dataclasses.replace(self, chosen=alike)._part(rows)
-                values.append(part.value(targets[rows][:, -part.last :]))
+                part = dataclasses.replace(self, scored=alike)._part(rows)
+                values.append(part.value(targets[rows]))
             return tuple(depths.tolist()), tuple(values)
         assert isinstance(self.metric, TextMetric)
         edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round()
@@ -169,10 +158,11 @@ def windows(
         row[: len(piece)] = piece
     if tokenizer.bos is not None:
         tokens[:, 0] = tokenizer.bos
-    lo, hi = (np.array([getattr(place, end) for place in places]) for end in ("begin", "end"))
+    row = np.arange(length)
+    scored = np.stack([(row >= place.begin) & (row < place.end) for place in places])
     targets = tokens[:, 1:]
     sizes = np.ones_like(targets) if tokenizer is BYTES else tokenizer.sizes[targets]
-    return Windows(scorer, length, tokens, sizes, lo, hi, bos=tokenizer.bos)
+    return Windows(scorer, length, tokens, sizes, scored, bos=tokenizer.bos)
 
 
 # Prompts as windows: the answers are scored, and a prompt of fewer than E + 1 tokens stands at the
@@ -191,7 +181,5 @@ def _prompts(
         prompt = metric.prompt(Request(tokenizer, length, number, documents, len(before)))
         tokens[number, : len(before) + len(prompt.tokens)] = [*before, *prompt.tokens]
         depths[number, len(before) + prompt.answer - 1] = prompt.depths
-    chosen = ~np.isnan(depths)
-    lo, hi = chosen.argmax(axis=1), length - chosen[:, ::-1].argmax(axis=1)
     sizes = tokenizer.sizes[tokens[:, 1:]]
-    return Windows(metric, length, tokens, sizes, lo, hi, chosen, depths, bos=tokenizer.bos)
+    return Windows(metric, length, tokens, sizes, ~np.isnan(depths), depths, bos=tokenizer.bos)

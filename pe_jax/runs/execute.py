@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax.errors import Refused
-from pe_jax.evaluation.validation import validation
+from pe_jax.evaluation.evaluate import validation
 from pe_jax.record import Begun, Result, Seconds, Tried
 from pe_jax.runs import environment, losses, scores, seed_groups
 from pe_jax.runs.folder import Folder

@@ -14,7 +14,7 @@ from tokenizers import processors
 from pe_jax.data.batches import Batches, Segments
 from pe_jax.data.tokenizer import BYTES, named, of_bytes
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.reference import Short
+from pe_jax.evaluation.longppl import Short
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Request
 

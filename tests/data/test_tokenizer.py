@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tokenizers
 from commands import Lab, result, rewrite, run_of, the_run, tiny
-from evaluated import evaluated
+from evaluated import ends, evaluated, stacked
 from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
@@ -25,7 +25,6 @@ from pe_jax.data.load import load
 from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.scoring import Models
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import TextMetric
 from pe_jax.metrics import METRICS
@@ -181,7 +180,7 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
         cut = windows(documents, metric, E, config, trained)
         scored = [
             trained.pieces[row[r + 1]]
-            for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True)
+            for row, lo, hi in zip(cut.tokens, *ends(cut), strict=True)
             for r in range(lo, hi)
         ]
         assert (len(scored), len(b"".join(scored))) == (cut.targets, cut.bytes)
@@ -190,7 +189,7 @@ def test_the_bytes_of_every_scored_target_count_once(trained, metric):
         values = cut.value(nats) * math.log(2)
         total = sum(
             row[r + 1] + 0.5
-            for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True)
+            for row, lo, hi in zip(cut.tokens, *ends(cut), strict=True)
             for r in range(lo, hi)
         )
         assert values == pytest.approx(total / cut.bytes, rel=1e-12)
@@ -205,7 +204,7 @@ def test_a_model_that_knows_nothing_scores_its_vocabulary(trained):
     documents = trained.encode([document(varied(400, seed)) for seed in range(2)])
     config = configured(targets=64, lengths=(8, 16), swaps=(), metrics=("nonoverlapping",))
     graphdef, _ = structure(lm, encodings)
-    models = Models.stacked(graphdef, params, encodings, seeds=(0,))
+    models = stacked(graphdef, params, encodings, seeds=(0,))
     found = evaluated(models, documents, config, trained)
     for row in found.rows:
         size = windows(documents, row.metric, row.length, config, trained).bytes

@@ -8,11 +8,10 @@ import commands
 import numpy as np
 import psutil
 import pytest
-from evaluated import evaluated
+from evaluated import evaluated, stacked
 
 from pe_jax.evaluation import scoring
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.scoring import Models
 from pe_jax.model.config import LmConfig
 from pe_jax.record import Reason
 from pe_jax.runs import environment
@@ -28,7 +27,7 @@ def scored(lengths, lm=LM, batch_tokens=4096):
     """(the rows of an untrained model at these lengths, what was said)."""
     encodings = make("rope", lm.dims(8))
     params = init(lm, encodings, TrainConfig(), (0,))["params"]
-    models = Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=(0,))
+    models = stacked(structure(lm, encodings)[0], params, encodings, seeds=(0,))
     asked = EvalConfig(lengths, ("nonoverlapping",), (), targets=4096, batch_tokens=batch_tokens)
     text = [np.random.default_rng(0).integers(0, 256, 5000)]
     asked = asked.resolved(8)

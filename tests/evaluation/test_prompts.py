@@ -1,6 +1,5 @@
 """Prompts: what their text is, where the answers and what they ask for lie, and their scores."""
 
-import dataclasses
 import itertools
 import json
 import re
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 
 from pe_jax.data.tokenizer import BYTES, named
-from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.scoring import nats_and_lag
 from pe_jax.metric import Predictions, PromptMetric, Request
 from pe_jax.metrics import METRICS, ruler
@@ -109,12 +107,6 @@ def test_a_window_too_short_for_a_prompt_is_refused():
         asked("passkey", BYTES, 64)
     with pytest.raises(ValueError, match="the longest document has"):
         asked("records", BYTES, 90_000)
-
-
-def test_a_metric_of_prompts_has_no_uses(monkeypatch):
-    monkeypatch.setitem(METRICS, "mine", dataclasses.replace(METRICS["passkey"], uses=("last",)))
-    with pytest.raises(ValueError, match="a metric of prompts has no `uses`"):
-        EvalConfig((300,), ("mine",), swaps=()).resolved(300)
 
 
 def test_a_text_without_spaces_cannot_be_rulers_haystack():

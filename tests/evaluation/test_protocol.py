@@ -3,7 +3,6 @@
 Expected values come from loops over the documents, written from the definitions.
 """
 
-import copy
 import dataclasses
 import itertools
 import math
@@ -13,22 +12,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import evaluated
+from evaluated import ends, evaluated, stacked
 from flax import nnx
-from studies import table_of
 
 from pe_jax.data.tokenizer import Tokenizer
-from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import longest
 from pe_jax.evaluation.passes import Key, Scored, key_of, missing_jobs, plan
-from pe_jax.evaluation.scoring import Models, target_nats
+from pe_jax.evaluation.scoring import target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Place, Predictions, SampleMetric, TextMetric
 from pe_jax.metrics import METRICS, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.record import CorpusRecord, Reason, Replica, Result, Row, Training, Way
+from pe_jax.record import Reason, Replica, Row, Way
 from pe_jax.specs.parse import make
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
@@ -50,7 +47,7 @@ def numbered(*sizes):
 def scored(cut):
     """(document, place, tokens seen) of every scored target; its window is looked at whole."""
     out = []
-    for row, lo, hi in zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True):
+    for row, lo, hi in zip(cut.tokens.tolist(), *ends(cut), strict=True):
         assert 0 <= lo < hi <= cut.length == len(row) - 1
         assert row[: hi + 1] == list(range(row[0], row[0] + hi + 1))  # one document, no padding
         document, start = divmod(row[0], FAR)
@@ -91,7 +88,7 @@ def test_windows_by_hand():
         """(the last token that the first target sees and the targets, the window's first token)."""
         config = configured(train=4, lengths=(4, 8), targets=6)
         cut = windows([np.arange(100, 112)], metric, E, config)
-        rows = zip(cut.tokens.tolist(), cut.lo, cut.hi, strict=True)
+        rows = zip(cut.tokens.tolist(), *ends(cut), strict=True)
         return [(row[lo : hi + 1], row[0]) for row, lo, hi in rows]
 
     ends = [[105, 106, 107], [107, 108, 109], [109, 110, 111]]
@@ -108,7 +105,7 @@ def test_bytes_are_those_of_the_targets(metric):
     tokenizer = Tokenizer("sized", tuple(b"a" * size for size in range(9)))
     cut = windows([document], metric, 16, config, tokenizer)
     total = 0
-    for row, sizes, lo, hi in zip(cut.tokens, cut.sizes, cut.lo, cut.hi, strict=True):
+    for row, sizes, lo, hi in zip(cut.tokens, cut.sizes, *ends(cut), strict=True):
         np.testing.assert_array_equal(sizes[lo:hi], row[lo + 1 : hi + 1])
         total += row[lo + 1 : hi + 1].sum()
     assert total == cut.bytes
@@ -150,22 +147,6 @@ def by_batches(cut, program, size):
     return np.concatenate(batches)[: len(cut.tokens)]
 
 
-def test_a_program_that_counts_what_it_sees_scores_the_mean_context():
-    config = configured(targets=480)
-
-    def count(tokens, first, last):
-        E = tokens.shape[1] - 1
-        return np.broadcast_to(np.arange(E - last, E) + 1.0, (len(tokens), last))
-
-    for E in config.lengths:
-        means = {}
-        for metric in OF_TEXT:
-            cut = windows(numbered(*ROOMY), metric, E, config)
-            means[metric] = cut.value(by_batches(cut, count, 7)) * math.log(2)
-        assert means["same_targets"] == pytest.approx(E - 2.5, rel=1e-15)
-        assert means["nonoverlapping"] == pytest.approx((E + 1) / 2, rel=1e-15)
-
-
 def test_places_are_spread_evenly_over_the_documents():
     config = configured(targets=400)
     sizes = (4000, 8000, 20)
@@ -182,7 +163,7 @@ def test_padding_stands_where_nothing_is_scored():
     _, _, config = tight("same_targets")
     cut = windows([np.full(44, 7), np.full(36, 9)], "same_targets", 16, config)
     assert (cut.tokens == 0).any() and set(np.unique(cut.tokens)) == {0, 7, 9}
-    for row, lo, hi in zip(cut.tokens, cut.lo, cut.hi, strict=True):
+    for row, lo, hi in zip(cut.tokens, *ends(cut), strict=True):
         assert len(set(row[: hi + 1])) == 1 and row[0] != 0 and hi - lo == 4
 
     scores = np.ones((len(cut.tokens), cut.last))
@@ -226,14 +207,6 @@ def test_windows_outside_their_document_are_refused(monkeypatch, subtests):
         said = r"^nonoverlapping: places must give Place\(.* at E = 8$"
         with subtests.test(places=places), pytest.raises(ValueError, match=said):
             windows(numbered(41), "nonoverlapping", 8, configured())
-
-
-@pytest.mark.parametrize(("field", "value"), [("unit", 5), ("better", "up"), ("value", 1.0)])
-def test_fields_of_a_metric_are_checked(field, value):
-    metric = copy.copy(METRICS["nonoverlapping"])
-    object.__setattr__(metric, field, value)  # made at once, the tests' own check would see it
-    with pytest.raises(ValueError, match=f"^nonoverlapping's {field} must be .*, got {value!r}$"):
-        metric.__post_init__()
 
 
 WRONG = (
@@ -298,7 +271,7 @@ def test_a_curve_counts_every_scored_token_once(E):
     total = 0.0
     for (first, last), mean in zip(bins(middles), means, strict=True):
         places = range(first, last + 1)
-        inside = [nats[w, p - 1] for w, hi in enumerate(cut.hi) for p in places if p <= hi]
+        inside = [nats[w, p - 1] for w, hi in enumerate(ends(cut)[1]) for p in places if p <= hi]
         assert mean == pytest.approx(np.mean(inside) / math.log(2))
         total += sum(inside)
     assert total / cut.targets / math.log(2) == pytest.approx(cut.value(nats))
@@ -370,20 +343,6 @@ def values(found, **wanted):
     return [r.value for r in rows]
 
 
-@pytest.mark.parametrize("metric", TIGHT)
-def test_a_program_that_knows_the_table_scores_it(metric):
-    sizes, places, config = tight(metric)
-    documents = markov(*sizes)
-
-    def program(tokens, first, last):
-        return -np.log(TABLE[tokens[:, :-1], tokens[:, 1:]])[:, -last:]
-
-    for E in config.lengths:
-        cut = windows(documents, metric, E, config)
-        got = cut.value(by_batches(cut, program, 5))
-        assert got == pytest.approx(bits(documents, places), rel=1e-12)
-
-
 def test_models_that_know_the_table_or_nothing():
     """Through `evaluate`: every metric, length and swap, for seeds of which two have no value."""
     dims = LM.dims(8)
@@ -398,7 +357,7 @@ def test_models_that_know_the_table_or_nothing():
 
     target_nats.clear_cache()
     reports = []
-    models = Models.stacked(graphdef, params, encodings, {8: 17}, seeds=(5, 6, 7, 8))
+    models = stacked(graphdef, params, encodings, {8: 17}, seeds=(5, 6, 7, 8))
     session = Session(History(watch=lambda line: reports.append(tuple(line.values()))))
     found = evaluated(models, documents, config, session=session, threads=3)
     assert len(found.rows) == 4 * 2 * 2 * 2
@@ -443,7 +402,7 @@ def trained_at_random(spec, lm=LM, seeds=(0, 1)):
     """Untrained models with a head of some size."""
     encodings = make(spec, lm.dims(8))
     params = untrained(lm, encodings, len(seeds))
-    return Models.stacked(structure(lm, encodings)[0], params, encodings, seeds=seeds)
+    return stacked(structure(lm, encodings)[0], params, encodings, seeds=seeds)
 
 
 @pytest.mark.parametrize("spec", (pytest.param("rope", marks=pytest.mark.slow), "randomized+rope"))
@@ -559,14 +518,6 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
     assert {str(c.way): c.length for c in found.curves} == {"": 8, "learned(clip=True)": 16}
 
 
-def test_a_narrow_window_swapped_in_changes_long_windows_alone():
-    models = trained_at_random("rope", dataclasses.replace(LM, layers=2), (0,))
-    config = configured(targets=64, lengths=(8, 32), metrics=("nonoverlapping",), swaps=("window",))
-    found = evaluated(models, markov(100), config)
-    plain, windowed = values(found, way=Way()), values(found, way=Way(swap="window"))
-    assert windowed[0] == plain[0] and abs(windowed[1] - plain[1]) > 1e-5
-
-
 def test_swaps_that_come_to_the_same_are_computed_once():
     dims = LM.dims(8)
     config = configured(lengths=(8, 32), swaps=("window", "window(window=3)", "window(sinks=1)"))
@@ -618,28 +569,6 @@ def test_too_little_memory_is_a_reason_and_other_errors_are_errors(monkeypatch):
         failing("INTERNAL: something else")
 
 
-@dataclasses.dataclass(frozen=True)
-class Total(Encoding):
-    """Knows how long the sequence is."""
-
-    length: int = 0
-
-    def at(self, length):
-        return dataclasses.replace(self, length=length)
-
-
-def test_encodings_are_told_the_length_of_the_evaluation():
-    config = configured(lengths=(8, 16), swaps=("window",))
-    steps = plan((Total(LM.dims(8)),), config)
-    assert [(str(p.way), p.length, p.encodings[0].length, p.beyond) for p in steps] == [
-        ("", 8, 8, None),
-        ("", 16, 16, None),
-        ("window", 8, 8, None),
-        ("window", 16, 16, None),
-    ]
-    assert [len(part.encodings) for part in steps] == [1, 1, 2, 2]
-
-
 def test_accuracy_counts_tokens_and_exact_match_samples():
     scored = np.arange(6) < np.array([[1], [6], [3]])
     right = np.arange(6) < np.array([[1], [3], [2]])
@@ -674,8 +603,7 @@ def mean_probability(nats, sizes):
     return float(np.exp(-nats.astype(np.float64)).mean())
 
 
-def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_tables(monkeypatch):
-    """Its value, its curve and its name are the metric's; nothing else knows that it is no bits."""
+def test_value_and_curve_of_a_metric_that_is_better_when_higher(monkeypatch):
     mine = TextMetric(
         "mean_probability",
         "The mean probability of every token.",
@@ -693,7 +621,7 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     )
     encodings = make("rope", LM.dims(8))
     graphdef, params = oracles(encodings, np.log(TABLE), 0 * TABLE)
-    models = Models.stacked(graphdef, params, encodings, seeds=(3, 4))
+    models = stacked(graphdef, params, encodings, seeds=(3, 4))
     found = evaluated(models, documents, config)
 
     cut = windows(numbered(*sizes), mine.name, 32, config)
@@ -709,28 +637,3 @@ def test_a_metric_of_ones_own_that_is_better_when_higher_goes_from_windows_to_ta
     assert line.metric == mine.name
     weights = [last - first + 1 for first, last in bins(line.position)]
     np.testing.assert_allclose(np.average(line.value, weights=weights), np.mean(seen), rtol=2e-5)
-
-    table = table_of([result_of(found, 3, "oracle"), result_of(found, 4, "uniform")], mine.name)
-    assert [row.label for row in table.rows] == ["oracle", "uniform"]
-    assert not any(cell.best for row in table.rows for cell in row.cells)  # one seed, no test
-    assert [row.rank.mean for row in table.rows] == [1.0, 0.5]
-    for row in table.rows:
-        assert row.gain.mean == pytest.approx(0.0, abs=1e-5)
-        assert (row.effective, row.censored) == (32, True)
-
-
-def result_of(evaluation, number, label):
-    """The result of a run trained at 8 tokens, whose only model scored what this seed did here."""
-    return Result(
-        id=f"{label}-1a2b3c4d",
-        label=label,
-        config={},
-        seeds=(0,),
-        corpus=CorpusRecord(source="stdlib", hash="0" * 64),
-        rows=tuple(
-            dataclasses.replace(row, replica=seed(0))
-            for row in evaluation.rows
-            if row.replica == seed(number) and not row.way
-        ),
-        train=Training(length=8, steps=1),
-    )

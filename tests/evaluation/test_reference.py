@@ -12,8 +12,8 @@ from evaluated import evaluated
 from flax import nnx
 
 from pe_jax.evaluation.config import EvalConfig
+from pe_jax.evaluation.longppl import Short, key_tokens
 from pe_jax.evaluation.passes import Scored
-from pe_jax.evaluation.reference import Short, key_tokens
 from pe_jax.evaluation.scoring import Models, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metrics import METRICS
@@ -127,7 +127,8 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
 
 def test_one_program_serves_the_windows_of_all_places():
     tokens, sizes = np.zeros((2, 9), np.int32), np.ones((2, 8), np.int64)
-    whole = Windows(METRICS["kl"], 8, tokens, sizes, np.array([2, 5]), np.array([4, 7]))
+    rows = np.arange(8) - np.array([[2], [5]])
+    whole = Windows(METRICS["kl"], 8, tokens, sizes, (rows == 0) | (rows == 1))
     assert [whole.of(Replica("place", n)).last for n in (0, 1)] == [whole.last] * 2 == [6, 6]
     values = np.arange(12.0).reshape(2, 6)
     for n in (0, 1):
@@ -142,8 +143,9 @@ def test_longppl_is_that_of_its_authors_package_for_fixed_logits():
     golden = np.load(GOLDEN / "longppl.npz")
     tokens, targets = golden["tokens"], golden["tokens"][1:]
     size, short = len(tokens) - 1, Short(16, 4)
-    bounds = {"lo": np.array([0]), "hi": np.array([size])}
-    whole = Windows(METRICS["longppl"], size, tokens[None], np.ones((1, size)), **bounds)
+    whole = Windows(
+        METRICS["longppl"], size, tokens[None], np.ones((1, size)), np.ones((1, size), bool)
+    )
     pieces = short.windows(whole)
     little = []
     for window, logits in zip(pieces.tokens, golden["short"], strict=True):
@@ -160,8 +162,8 @@ def test_longppl_is_that_of_its_authors_package_for_fixed_logits():
 
 def test_keys_are_those_of_the_model_itself_and_score_every_way(model, documents, monkeypatch):
     """With bounds that a random model has key tokens for."""
-    monkeypatch.setattr("pe_jax.evaluation.reference.GAIN", 0.05)
-    monkeypatch.setattr("pe_jax.evaluation.reference.FULL", 9.0)
+    monkeypatch.setattr("pe_jax.evaluation.longppl.GAIN", 0.05)
+    monkeypatch.setattr("pe_jax.evaluation.longppl.FULL", 9.0)
     config = config_of(("longppl",), lengths=(64,))
     rows = values(model, documents, config)
     for place in range(3):

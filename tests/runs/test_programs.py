@@ -4,11 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from evaluated import evaluated
+from evaluated import evaluated, stacked
 from jax.experimental.compilation_cache import compilation_cache
 
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.scoring import Models
 from pe_jax.model.config import LmConfig
 from pe_jax.runs import environment
 from pe_jax.specs.parse import make
@@ -62,7 +61,7 @@ def scores():
     jax.clear_caches()
     encodings = make("randomized+rope", LM.dims(8))
     params = init(LM, encodings, TrainConfig(), (0, 1))["params"]
-    models = Models.stacked(structure(LM, encodings)[0], params, encodings, seeds=(0, 1))
+    models = stacked(structure(LM, encodings)[0], params, encodings, seeds=(0, 1))
     config = EvalConfig(lengths=(8, 32), targets=64).resolved(8)
     return evaluated(models, [np.arange(200) % 8], config)
 

@@ -1,9 +1,12 @@
-"""The scores of an evaluation, in the order of a record."""
+"""Models of several seeds, and their scores in the order of a record."""
 
 from typing import NamedTuple
 
+import jax
+
 from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation.evaluate import cuts_of, evaluate, longest
+from pe_jax.evaluation.scoring import Models
 from pe_jax.record import Curve, Row
 
 
@@ -24,3 +27,14 @@ def evaluated(models, documents, config, tokenizer=BYTES, **options):
     scored = sorted((one for part in passes for one in part), key=order)
     curves = longest(one.curve for one in scored if one.curve)
     return Evaluated(tuple(one.row for one in scored), curves)
+
+
+def stacked(graphdef, params, *fields, seeds):
+    """Models from a tree whose leaves have a leading axis of `seeds`."""
+    each = {s: jax.tree.map(lambda a, row=row: a[row], params) for row, s in enumerate(seeds)}
+    return Models(graphdef, each, *fields)
+
+
+def ends(cut):
+    """(the first scored row of each window, the one after its last)."""
+    return cut.scored.argmax(axis=1), cut.length - cut.scored[:, ::-1].argmax(axis=1)
