@@ -108,8 +108,8 @@ class Layer:
         return tuple(noisy(params, member) for member, params in enumerate(self.params))
 
 
+# The first layer in which most members act, and their places in the spec.
 def _chosen(encodings: tuple[Encoding, ...]) -> tuple[int, list[int]]:
-    """The first layer in which most members act, and their places in the spec."""
     layers = range(encodings[0].dims.layers)
     acting = [[i for i, e in enumerate(encodings) if active(e, layer)] for layer in layers]
     layer = max(layers, key=lambda layer: len(acting[layer]))

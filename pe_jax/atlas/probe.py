@@ -172,8 +172,8 @@ def attention(encodings: tuple[Encoding, ...], params: tuple[Params, ...], conte
     return jax.vmap(of)(*content)
 
 
+# The largest finite absolute value; 0 without any.
 def _largest(array: np.ndarray) -> float:
-    """The largest finite absolute value; 0 without any."""
     return float(np.max(np.abs(array), initial=0, where=np.isfinite(array)))
 
 

@@ -267,8 +267,8 @@ def spec_of(name: str, dims: Dims) -> str:
     return f"{name}+rope" if moves_positions(encodings) else name
 
 
+# The hooks that any of them overrides, in the order of the encodings and of the contract.
 def _hooks(encodings: Sequence[Encoding]) -> KeysView[str]:
-    """The hooks that any of them overrides, in the order of the encodings and of the contract."""
     return dict.fromkeys(hook for encoding in encodings for hook in sites(encoding)).keys()
 
 
@@ -396,15 +396,15 @@ def kind(spec: str, head: int = 8) -> Kind:
     return Kind(reads.get((absolute or (relative and changed), relative), "order"), not changed)
 
 
+# The encodings, trained at a length, for sequences of FARTHEST tokens.
 def _trained_at(length: int, spec: str, head: int) -> tuple[Encoding, ...]:
-    """The encodings, trained at a length, for sequences of FARTHEST tokens."""
     dims = Dims(model=2 * head, heads=2, head=head, layers=1, train_len=length)
     return tuple(
         member.cls(dims, **{**member.fields, "layers": ":"}).at(FARTHEST) for member in parse(spec)
     )
 
 
+# Whether two arrays of a pair differ by more than a thousandth of the largest value.
 def _differ(arrays: Sequence[np.ndarray], others: Sequence[np.ndarray]) -> bool:
-    """Whether two arrays of a pair differ by more than a thousandth of the largest value."""
     pairs = zip(arrays, others, strict=True)
     return any(bool(np.abs(a - b).max() > 1e-3 * np.abs(a).max()) for a, b in pairs)

@@ -25,7 +25,7 @@ from jax.sharding import Mesh
 from pe_jax.data.tokenizer import Tokenizer, Tokens
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Scored, key_of, missing_jobs, plan
+from pe_jax.evaluation.passes import Key, Scored, missing_jobs, plan
 from pe_jax.evaluation.scorers import TextScorer, score_samples
 from pe_jax.evaluation.scoring import Models, Programs
 from pe_jax.evaluation.windows import Windows, windows
@@ -44,7 +44,7 @@ def evaluate(
     config: EvalConfig,
     session: Session | None = None,
     threads: int = 1,
-    known: Sequence[Scored] = (),
+    known: Mapping[Key, Scored] | None = None,
 ) -> Generator[list[Scored], None, None]:
     """The scores of the models by a resolved config, pass by pass: on `cuts`, the windows of each
     metric and length, or where their task draws its samples on these.
@@ -55,8 +55,7 @@ def evaluate(
     """
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
-    there = {key_of(one.row): one for one in known}
-    given, jobs = missing_jobs(passes, config, tuple(models.params), there)
+    given, jobs = missing_jobs(passes, config, tuple(models.params), known or {})
     programs = Programs(models, config, session)
     reads_text = models.task.reads_text
     by_samples = functools.partial(score_samples, programs)

@@ -57,10 +57,9 @@ def nonoverlapping(sizes, E, scope) -> Iterator[Place]:
         left -= longest
 
 
+# (document, e) of `count` places e, evenly spread over the documents, with e >= least and at least
+# `apart` tokens between two of one document.
 def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
-    """(document, e) of `count` places e, evenly spread over the documents, with e >= least and at
-    least `apart` tokens between two of one document. Raises NoRoom if they do not fit.
-    """
     room = [max(0, (size - least) // apart + 1) for size in sizes]
     if count < 1 or sum(room) < count:
         raise NoRoom(f"room for {sum(room) * apart} targets")
@@ -301,8 +300,8 @@ def named(name: str, kind: type[Kind] = Metric) -> Kind:
     )
 
 
+# The value of a user's metric, as a number of Python where it is one of NumPy or JAX.
 def _number(own: TextMetric | SampleMetric, *scored: Any) -> Any:
-    """The value of a user's metric, as a number of Python where it is one of NumPy or JAX."""
     arguments = "nats, sizes" if scored[1:] else "predictions"
     with contract.calling(f"{own.name}.value({arguments})", own.name):
         value: Any = own.value(*scored)

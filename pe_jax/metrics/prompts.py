@@ -5,6 +5,8 @@ ruler.py has those of RULER.
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 
 from pe_jax.metric import Prompt, Request
@@ -43,12 +45,9 @@ def passkey(request: Request) -> Prompt:
     number, encode = request.number, request.encode
     digits = str(np.random.default_rng(number).integers(10 ** (DIGITS - 1), 10**DIGITS)).encode()
 
-    def written(text: bytes) -> bytes:
-        """The text with the digits in place of the bytes 0 .. 4."""
-        return text.translate(bytes.maketrans(bytes(range(DIGITS)), digits))
-
-    asked = written(QUESTION + bytes([DIGITS - 1]))
-    first, needle, end = map(encode, (written(INTRODUCTION), written(NEEDLE), asked))
+    table = bytes.maketrans(bytes(range(DIGITS)), digits)
+    asked = (QUESTION + bytes([DIGITS - 1])).translate(table)
+    first, needle, end = map(encode, (INTRODUCTION, NEEDLE.translate(table), asked))
     room = request.length + 1 - sum(map(len, (first, needle, end)))
     if room < 0:
         raise request.short("passkey", request.length + 1 - room)
@@ -97,8 +96,6 @@ def records(request: Request) -> Prompt:
     return Prompt(np.concatenate(parts).astype(np.int32), np.array(answer), np.array(depths))
 
 
+# How many tokens two texts have in common at their start.
 def _alike(a: np.ndarray, b: np.ndarray) -> int:
-    """How many tokens two texts have in common at their start."""
-    size = min(len(a), len(b))
-    differ = np.flatnonzero(a[:size] != b[:size])
-    return int(differ[0]) if len(differ) else size
+    return len(os.path.commonprefix([a.tolist(), b.tolist()]))

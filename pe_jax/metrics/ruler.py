@@ -76,8 +76,7 @@ def niah(request: Request, keys: int, queries: int, essay: bool) -> Prompt:
     depths, place, start = np.sort(rng.choice(DEPTHS, keys, replace=False)), *rng.random(2)
     text = _words(request, start) if essay else []
 
-    def whole(units: int) -> PromptText:
-        """With so many words of the essay, or lines of noise."""
+    def whole(units: int) -> PromptText:  # words of the essay, or lines of noise
         repeated = text * (units // max(1, len(text)) + 1)
         sentences = re.split(r"(?<=[.!?]) ", " ".join(repeated[:units])) if essay else None
         if sentences is None:
@@ -170,10 +169,8 @@ def _links(names: Sequence[str], value: str) -> list[str]:
     return [first, *(f"VAR {b} = VAR {a}" for a, b in itertools.pairwise(names))]
 
 
+# The words of a passage of the scored text, of at most twice as many tokens as the window.
 def _words(request: Request, start: float) -> list[str]:
-    """The words of a passage of the scored text, at most twice as many tokens as the window.
-    ValueError where it has none.
-    """
     longest = max(map(len, request.documents), default=0)
     passage = request.passage(min(2 * request.length, longest) or 1, start)
     text = request.tokenizer.decode(passage).decode("utf-8", "ignore")
@@ -207,13 +204,11 @@ def _answered(
     return PromptText(text, tuple(spans))
 
 
+# write(units) for as many units of text as fit in `most` tokens. Where it does not fit even without
+# any: ValueError, or with `least` write(0).
 def _longest(
     request: Request, write: Callable[[int], PromptText], most: int, least: bool = False
 ) -> PromptText:
-    """What is written with as many units of text as fit in `most` tokens. Where it does not fit
-    even without any: ValueError, or with `least` what is written without any.
-    """
-
     def size(units: int) -> int:
         return len(request.encode(write(units).text.encode()))
 

@@ -88,12 +88,15 @@ class Scores:
         ]
 
     @property
-    def known(self) -> tuple[Scored, ...]:
+    def known(self) -> dict[Key, Scored]:
         """The scores that are there. One for which there was too little memory is not: there may be
         more today.
         """
-        there = (Scored(line.row, line.curve) for line in self.lines if line.row)
-        return tuple(one for one in there if one.row.reason is not Reason.OUT_OF_MEMORY)
+        return {
+            key_of(line.row): Scored(line.row, line.curve)
+            for line in self.lines
+            if line.row and line.row.reason is not Reason.OUT_OF_MEMORY
+        }
 
     @property
     def seconds(self) -> float:
@@ -196,9 +199,8 @@ def score(
     single_core = jax.default_backend() == "cpu" and not session.mesh and config.by == "seed"
     began = time.monotonic()
     known, task = scores.known, models.task
-    there = {key_of(one.row) for one in known}
     # Baselines of the lengths of missing scores: after a kill these would be fewer.
-    missing = dict.fromkeys((key.way, key.length) for key in scores.asked if key not in there)
+    missing = dict.fromkeys((key.way, key.length) for key in scores.asked if key not in known)
     threads = environment.threads() if single_core else 1
     passes = evaluate(models, text.windows, config, session, threads, known)
     try:

@@ -199,13 +199,6 @@ def test_effective_window_without_an_encoding_grows_with_the_text(measured):
     np.testing.assert_allclose(probe.nearness(same.weights)[0, -1], 1.0, rtol=1e-6)
 
 
-def test_window_hides_far_keys(measured):
-    same = measured("window(window=5,sinks=2)").same
-    i, j = np.indices(same.added.shape[1:])
-    seen = (j <= i) & ((i - j < 5) | (j < 2))
-    np.testing.assert_array_equal(np.isfinite(same.added), np.broadcast_to(seen, same.added.shape))
-
-
 def test_encodings_without_an_initial_effect_are_shown_with_noise(measured):
     cope, alibi = measured("cope"), measured("alibi")
     assert cope.noised and cope.same.acts and cope.random is not None

@@ -128,25 +128,6 @@ def test_every_length_scores_as_many_tokens_each_once(train, targets):
         assert len({frozenset((d, p) for d, p, _ in places) for places in at.values()}) == 1
 
 
-@pytest.mark.parametrize("E", (8, 16, 32))
-def test_how_much_each_target_sees(E):
-    k, config = 4, configured(targets=480)
-    documents = numbered(*ROOMY)
-    assert config.last == k
-
-    def seen(metric):
-        return [n for _, _, n in scored(windows(documents, metric, E, config))]
-
-    assert seen("same_targets") == [*range(E - k, E)] * (480 // k)
-    assert seen("nonoverlapping") == [*range(1, E + 1)] * (480 // E)
-
-
-def by_batches(cut, program, size):
-    """program(tokens, number of the first window, last) of all windows."""
-    batches = [program(tokens, first, cut.last) for tokens, first in cut.batches(size)]
-    return np.concatenate(batches)[: len(cut.tokens)]
-
-
 def test_places_are_spread_evenly_over_the_documents():
     config = configured(targets=400)
     sizes = (4000, 8000, 20)
@@ -233,22 +214,6 @@ def test_the_training_length_is_always_evaluated():
 def test_what_is_asked_twice_is_scored_once():
     config = configured(swaps=("window", "pi", "window"), metrics=("same_targets",) * 2)
     assert (config.swaps, config.metrics) == (("window", "pi"), ("same_targets",))
-
-
-def test_batches_have_one_shape_and_every_window_once():
-    config = configured(targets=40)
-    cut = windows(numbered(*ROOMY), "same_targets", 8, config)
-    calls = []
-
-    def program(tokens, first, last):
-        calls.append((tokens.shape, first, last))
-        return tokens[:, -last:] % FAR + 0.0
-
-    for batch, firsts in ((4, [0, 4, 8]), (10, [0]), (99, [0])):
-        calls.clear()
-        values = by_batches(cut, program, batch)
-        np.testing.assert_array_equal(values, cut.tokens[:, -cut.last :] % FAR)
-        assert calls == [((min(batch, 10), 9), first, 5) for first in firsts]
 
 
 def bins(middles):

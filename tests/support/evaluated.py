@@ -6,6 +6,7 @@ import jax
 
 from pe_jax.data.tokenizer import BYTES
 from pe_jax.evaluation.evaluate import cuts_of, evaluate, longest
+from pe_jax.evaluation.passes import key_of
 from pe_jax.evaluation.scoring import Models
 from pe_jax.record import Curve, Row
 
@@ -15,7 +16,7 @@ class Evaluated(NamedTuple):
     curves: tuple[Curve, ...]
 
 
-def evaluated(models, documents, config, tokenizer=BYTES, **options):
+def evaluated(models, documents, config, tokenizer=BYTES, known=(), **options):
     cuts = cuts_of(documents, config, tokenizer)
 
     def order(one):
@@ -23,7 +24,8 @@ def evaluated(models, documents, config, tokenizer=BYTES, **options):
         places = [values.index(value) for values, value in columns]
         return *places, config.metrics.index(one.row.metric), one.row.replica
 
-    passes = evaluate(models, cuts, config, **options)
+    known = {key_of(one.row): one for one in known}
+    passes = evaluate(models, cuts, config, known=known, **options)
     scored = sorted((one for part in passes for one in part), key=order)
     curves = longest(one.curve for one in scored if one.curve)
     return Evaluated(tuple(one.row for one in scored), curves)
