@@ -94,16 +94,13 @@ def cuts_of(
 
 
 def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
-    """Of each metric, replica and way, the curve of the longest length; of samples and prompts the
-    curves of all lengths, since each has its own depths.
+    """Of each metric, replica and way, the curve of the longest length, which is the last; of
+    samples and prompts the curves of all lengths, since each has its own depths.
     """
-    kept: dict[tuple[object, ...], Curve] = {}
+    kept = {}
     for curve in curves:
         alone = curve.length if isinstance(named(curve.metric), SampleMetric) else 0
-        key = curve.metric, curve.replica, curve.way, alone
-        if key not in kept or kept[key].length <= curve.length:
-            kept.pop(key, None)
-            kept[key] = curve
+        kept[curve.metric, curve.replica, curve.way, alone] = curve
     return tuple(kept.values())
 
 
