@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, KeysView, Sequence
+from collections.abc import KeysView, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -195,17 +195,13 @@ def properties(layer: Layer, same: Probed, of_pairs: Sequence[Probed]) -> Proper
         decays={0: "none", len(falling): "all"}.get(count, f"{count} of {len(falling)}"),
         window=str(low) if low == high else f"{low} to {high}",
         hides=", ".join(f"{size}" + f" + {sinks}" * (sinks > 0) for size, sinks in hidden),
-        limit=min(_given(e.limit() for e in encodings), default=None),
-        constant_from=max(_given(e.constant_from() for e in encodings), default=None),
-        trained_from=max(_given(e.trained_from() for e in encodings), default=None),
+        limit=min(filter(None, (e.limit() for e in encodings)), default=None),
+        constant_from=max(filter(None, (e.constant_from() for e in encodings)), default=None),
+        trained_from=max(filter(None, (e.trained_from() for e in encodings)), default=None),
         random=_random(layer),
         adapts=any(e.at(layer.train_length) != e.at(layer.longest) for e in encodings),
         causal_only=any(member.cls.causal_only for member in layer.spec),
     )
-
-
-def _given(values: Iterable[int | None]) -> list[int]:
-    return [value for value in values if value is not None]
 
 
 def _content(of_pairs: Sequence[Probed]) -> str:

@@ -55,7 +55,7 @@ def evaluate(
     """
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
-    given, jobs = missing_jobs(passes, config, tuple(models.params), known or {})
+    shared, jobs = missing_jobs(passes, config, tuple(models.params), known or {})
     programs = Programs(models, config, session)
     reads_text = models.task.reads_text
     by_samples = functools.partial(score_samples, programs)
@@ -64,7 +64,7 @@ def evaluate(
     pool = ThreadPoolExecutor(threads)
     try:
         every = (pool.map if threads > 1 else map)(scorer, jobs)
-        yield given
+        yield shared
         for i, (job, scored) in enumerate(zip(jobs, every, strict=True), 1):
             keyed = ((one, job.ways[one.row.metric, one.row.replica]) for one in scored)
             yield [one.of(way) for one, ways in keyed for way in ways]

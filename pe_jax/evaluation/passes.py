@@ -151,17 +151,17 @@ def missing_jobs(
             for replica in config.replicas(metric, seeds):
                 key = Key(replica, part.way, metric, part.length)
                 sharing.setdefault((computed, metric, replica), []).append(key)
-    given, jobs = [], dict[tuple[int, Pass], Job]()
+    shared, jobs = [], dict[tuple[int, Pass], Job]()
     for (part, metric, replica), keys in sharing.items():
         there = [known[key] for key in keys if key in known]
         ways = [key.way for key in keys if key not in known]
         if there:
-            given += [there[-1].of(way) for way in ways]
+            shared += [there[-1].of(way) for way in ways]
         else:  # seeds share a job, places and samples do not
             turn = 0 if replica.kind == "seed" else replica.number
             job = jobs.setdefault((turn, part), Job(part, {}))
             job.ways[metric, replica] = ways
-    return given, [jobs[turn] for turn in sorted(jobs, key=lambda turn: turn[0])]
+    return shared, [jobs[turn] for turn in sorted(jobs, key=lambda turn: turn[0])]
 
 
 # RoPE where e turns by the frequencies of RoPE, to the bit, and does nothing else to tokens at
