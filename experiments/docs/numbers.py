@@ -63,11 +63,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pe_jax.metrics import METRICS
 from pe_jax.record import Replica, Result
 from pe_jax.report import published, stats
-from pe_jax.report.study import HEADROOM, Study, load
-from pe_jax.report.table import Table, TableRow, mean, tables
+from pe_jax.report.study import HEADROOM, Study, load, mean
+from pe_jax.report.table import Table, TableRow, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r"[+−]?\d+(?:\.\d+)?"
@@ -232,11 +234,14 @@ def _without_model(where: str, label: str, metric: str, length: str) -> float:
 
 def _row(where: str, label: str, metric: str) -> tuple[Table, TableRow]:
     """The one row with that label, and its table."""
+    every = _tables(where)
+    if metric not in (known := list(dict.fromkeys(table.metric.name for table in every))):
+        raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
     rows = [
         (table, row)
-        for table in _tables(where, metric)
+        for table in every
         for row in table.rows
-        if row.block != "reference" and row.label == label
+        if table.metric.name == metric and row.block != "reference" and row.label == label
     ]
     if len(rows) != 1:
         raise ValueError(f"{where} has {len(rows)} rows {label!r} of {metric}")
@@ -253,17 +258,19 @@ def _rho(mark: re.Match[str]) -> list[float]:
             [statistics.fmean(_values(side, one, "same_targets", at).values()) for one in labels]
             for side in (where, other)
         ]
-        return [stats.spearman(*means)]
+        return [_spearman(*means)]
     file = published.read(ROOT / f"results/reference/{other}.csv")
-    orders = [
-        order
-        for task in published.matched(_study(where), [file])
-        for column, order in zip(task.columns, task.orders, strict=True)
-        if column.at == at
-    ]
-    if len(orders) != 1:
-        raise ValueError(f"{len(orders)} columns at {at} of {other} match {where}")
-    return [orders[0].rho]
+    scores = [s for s in published.matched(_study(where), [file]) if s.entry.at == at]
+    if len({(s.entry.task, s.group.name, s.entry.variant, s.entry.unit) for s in scores}) != 1:
+        raise ValueError(f"{other} has no column at {at} of {where}, or several")
+    pairs = [(s.entry.value, s.ours.mean) for s in scores]
+    return [_spearman(*np.transpose([pair for pair in pairs if not np.isnan(pair).any()]))]
+
+
+def _spearman(a: Sequence[float], b: Sequence[float]) -> float:
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(a, b).statistic)
 
 
 def _published(where: str, label: str, at: str) -> float:
@@ -271,7 +278,7 @@ def _published(where: str, label: str, at: str) -> float:
     file, _, task = where.partition(":")
     found = [
         entry.value
-        for entry in published.read(ROOT / f"{file}.csv").entries
+        for entry in published.read(ROOT / f"{file}.csv")
         if entry.at == at
         and (not task or entry.task == task)
         and ", ".join(filter(None, (entry.spec, entry.swap, entry.variant))) == label
@@ -283,8 +290,8 @@ def _published(where: str, label: str, at: str) -> float:
 
 def _labels(where: str) -> set[str]:
     """The labels of the models as trained."""
-    every = [row for table in _tables(where, "same_targets") for row in table.rows]
-    return {row.label for row in every if row.trained}
+    every = [table for table in _tables(where) if table.metric.name == "same_targets"]
+    return {row.label for table in every for row in table.rows if row.trained}
 
 
 @functools.cache
@@ -307,10 +314,5 @@ def _study(where: str) -> Study:
 
 
 @functools.cache
-def _tables(where: str, metric: str) -> list[Table]:
-    found = tables(_study(where))
-    own = [table for table in found if table.metric.name == metric]
-    if not own:
-        known = ", ".join(dict.fromkeys(table.metric.name for table in found))
-        raise ValueError(f"no record has the metric {metric!r}; the records have: {known}")
-    return own
+def _tables(where: str) -> list[Table]:
+    return tables(_study(where))

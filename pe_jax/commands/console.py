@@ -21,7 +21,7 @@ NOTES = 3  # lines of notes below a table
 
 if TYPE_CHECKING:
     from pe_jax.record import Result
-    from pe_jax.report.published import PublishedTable
+    from pe_jax.report.published import PublishedNumber
     from pe_jax.report.selection import Selection
     from pe_jax.report.sheet import Sheet
     from pe_jax.sweep.status import Standing
@@ -71,7 +71,7 @@ def publish(
     out: Path | None,
     choice: Selection | None = None,
     baseline: str | None = None,
-    published: Sequence[PublishedTable] = (),
+    published: Sequence[Sequence[PublishedNumber]] = (),
     missing: Sequence[str] = (),
     again: str = "",
     answer: Sheet | None = None,

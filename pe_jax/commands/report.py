@@ -49,7 +49,7 @@ def main() -> int:
     damages = []
     references = [published.read(path) for path in _REFERENCE.value]
     remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
-    results = study.together(workdirs, remedy, damages.append)
+    results = study.load(*workdirs, remedy=remedy, warn=damages.append)
     of_runs = [folder for folder in workdirs if not (folder / "runs.jsonl").is_file()]
     standings = [run for folder in of_runs for run in status.standings(folder)]
     missing = console.missing(standings, results)

@@ -17,10 +17,9 @@ from pe_jax.metric import Metric, TextMetric
 from pe_jax.pretrained.export import with_scaling
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import stats
-from pe_jax.report.differences import Difference, against, difference
+from pe_jax.report.differences import Difference, against
 from pe_jax.report.sheet import Note, Printed, Sheet
-from pe_jax.report.study import Study
-from pe_jax.report.table import Cell
+from pe_jax.report.study import Cell, Study
 from pe_jax.report.words import join, plusminus
 from pe_jax.specs.swap import swap
 
@@ -107,7 +106,7 @@ def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01
     others = [way for way in order if way != base]
     tested = against([*map(values, others)], values(base), margin, best=not as_if)
     differences = dict(zip(others, tested, strict=True))
-    itself = difference(values(base), values(base))
+    (itself,) = against([values(base)], values(base))
     differences[base] = dataclasses.replace(itself, p=math.nan, p_within=0.0)
     best = {}
     for metric in metrics:
@@ -118,8 +117,7 @@ def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01
     for way in order:
         cells = []
         for metric in metrics:
-            scores = study.scores[result.id, way, metric.name, lengths[-1]]
-            cell = Cell.of(scores, study.evaluated[result.id, metric.name].replicas)
+            cell = study.scores[result.id, way, metric.name, lengths[-1]]
             cells.append(dataclasses.replace(cell, best=way in best[metric]))
         short = [values(w, length=lengths[0]) for w in (way, AS_TRAINED)]
         choices.append(

@@ -1,11 +1,11 @@
 """From records to tables, figures and one page. Nothing here imports JAX.
 
 Numbers
-study             reads the results of a folder, and indexes them once: `Study.of`
+study             reads the results of a folder, and indexes them once: `Study.of`, a `Cell` a score
 groups            comparable runs, and what sets them apart
 labels            the name of a run in tables and figures
-table             the table of a metric and a group: cells, order, bold marks, reference rows
-stats             intervals, ranks, paired tests and their correction for many comparisons
+table             the table of a metric and a group: order, bold marks, reference rows
+stats             intervals, paired tests and their correction for many comparisons
 differences       from a baseline, and between two studies: one difference, one verdict
 overview          all groups of a study side by side
 published         published numbers and scores beside them

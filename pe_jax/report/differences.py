@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -15,25 +15,25 @@ from pe_jax.errors import nearest
 from pe_jax.metric import Metric
 from pe_jax.record import Result, Way
 from pe_jax.report import labels, stats, words
-from pe_jax.report.study import HEADROOM, Study
-from pe_jax.report.table import Cell, Table, TableRow, natural
+from pe_jax.report.study import HEADROOM, Cell, Study
+from pe_jax.report.table import Table, TableRow, natural
 from pe_jax.storage import records
 
 USUAL = ("rope", "nope")
 """The baseline where none is named: the first of these that a table has."""
-MISSING = "not there"
+NOWHERE = "not there"
 
 
 @dataclass(frozen=True)
 class Difference:
     """Scores minus other scores: the mean with its 95 % interval, and the two-sided p.
 
-    The test is the paired t test, or Welch's for independent samples. Answers that are right or
-    wrong (`stats.yes_or_no`) have McNemar's exact test and no interval.
+    The test is the paired t test. Answers that are right or wrong (`stats.yes_or_no`) have
+    McNemar's exact test and no interval.
     """
 
     change: stats.Interval
-    p: float  # NaN: no test; of `against` adjusted by Holm's method
+    p: float  # adjusted by Holm's method; NaN: no test
     same: bool  # all shared scores are equal to the bit
     p_within: float = math.nan  # of equivalence within a margin, adjusted likewise
 
@@ -56,32 +56,16 @@ class Difference:
         return "better" if sign * self.change.mean < 0 else "worse"
 
 
-def difference(a: Mapping[Any, float], b: Mapping[Any, float], paired: bool = True) -> Difference:
-    """a - b by replica, over those that both have; or, not `paired`, of independent samples."""
-    if not paired:
-        change, p = stats.welch([*a.values()], [*b.values()])
-        return Difference(change, p, same=False)
-    return _paired(a, b, stats.p_values([a], b)[0], stats.yes_or_no([a, b]))
-
-
-def _paired(a: Mapping[Any, float], b: Mapping[Any, float], p: float, answers: bool) -> Difference:
-    shared = a.keys() & b.keys()
-    same = bool(shared) and all(a[key] == b[key] for key in shared)
-    change = stats.paired(a, b)
-    if answers:  # right or wrong: no interval
-        change = change._replace(half=0.0 if same else math.nan)
-    return Difference(change, p, same)
-
-
 def against(
     samples: Sequence[Mapping[Any, float]],
     base: Mapping[Any, float],
     margin: float | None = None,
     best: bool = False,
 ) -> list[Difference]:
-    """Each sample minus the base, paired, with p adjusted by Holm's method over the samples; over
-    all pairs where the base is the `best` of them and was not named beforehand (`stats.of_best`).
-    With a margin, in the unit of the scores, `p_within` is that of `stats.equivalence`.
+    """Each sample minus the base over the replicas that both have, with p adjusted by Holm's method
+    over the samples; over all pairs where the base is the `best` of them and was not named
+    beforehand (`stats.of_best`). With a margin, in the unit of the scores, `p_within` is that of
+    `stats.equivalence`.
     """
     answers = stats.yes_or_no([base, *samples])
     if best:
@@ -93,10 +77,15 @@ def against(
         if not 0 < margin < math.inf:
             raise ValueError(f"--margin must be a finite number above 0, got {margin:g}")
         within = stats.holm([stats.equivalence(sample, base, margin) for sample in samples])
-    return [
-        replace(_paired(sample, base, adjusted, answers), p_within=near)
-        for sample, adjusted, near in zip(samples, p, within, strict=True)
-    ]
+    differences = []
+    for sample, adjusted, near in zip(samples, p, within, strict=True):
+        shared = sample.keys() & base.keys()
+        same = bool(shared) and all(sample[key] == base[key] for key in shared)
+        change = stats.paired(sample, base)
+        if answers:  # right or wrong: no interval
+            change = change._replace(half=0.0 if same else math.nan)
+        differences.append(Difference(change, adjusted, same, near))
+    return differences
 
 
 # Rows of a table from a baseline
@@ -150,33 +139,30 @@ def versus(
             ]
             pairs = tuple(zip(others, zip(*tested, strict=True), strict=True))
             found.append(Versus(table, base, pairs, margin, baseline is not None))
-    if baseline and not several:
-        raise ValueError(
-            f"nothing can be compared with {baseline!r}: that takes two models, or one with swaps, "
-            "and scores of several seeds, places or samples"
-        )
     if baseline and not found:
         known = sorted({row.label for _, rows in several for row in rows})
         swaps = {str(row.way) for _, rows in several for row in rows if row.way}
+        none = "none, as that takes two models, or one with swaps"
         raise ValueError(
             f"nothing that others can be compared with is called {baseline!r}"
-            f"{nearest(baseline, {*known, *swaps}, 3)} Known: {'; '.join(known)}."
+            f"{nearest(baseline, {*known, *swaps}, 3)} Known: {'; '.join(known) or none}."
         )
     return found
 
 
 def _base(rows: Sequence[TableRow], baseline: str | None) -> TableRow | None:
     # The only row of that name, of models as trained first.
-    trained = [row for row in rows if row.trained]
-    for own in (trained, [row for row in rows if row.way and baseline]):
-        for name in [baseline] if baseline else USUAL:
-            for names in zip(*(row.names for row in own), strict=True):
-                called = [row for row, known in zip(own, names, strict=True) if known == name]
-                if called:
-                    if len(called) == 1:
-                        return called[0]
-                    break
-    return None if baseline or not trained else trained[0]
+    for name in [baseline] if baseline else USUAL:
+        ranked = [
+            ((not row.trained, row.names.index(name)), row)
+            for row in rows
+            if name in row.names and (baseline or row.trained)
+        ]
+        first = min((rank for rank, _ in ranked), default=None)
+        called = [row for rank, row in ranked if rank == first]
+        if len(called) == 1:
+            return called[0]
+    return None if baseline or not rows[0].trained else rows[0]
 
 
 # Two studies
@@ -195,8 +181,6 @@ class Match:
     cell_a: Cell
     cell_b: Cell
     difference: Difference
-    paired: bool
-    """Whether both have the same seeds, or places or samples; else the test is Welch's."""
 
     @property
     def name(self) -> str:
@@ -231,18 +215,28 @@ def compare(a: Study, b: Study) -> Comparison:
             "A and B share no run (the same id, or a label that each has once): "
             f"A has {known[0]}; B has {known[1]}"
         )
-    matches = tuple(
-        _match(a, b, *pair, way, metric, length)
-        for metric in a.metrics.values()
-        if metric is not HEADROOM  # of two oracles
-        for way_is_set in (False, True)
-        for pair in pairs
-        for way, length in _shared(a, b, *pair[1:], metric)
-        if bool(way) == way_is_set
-    )
+    by_id = {x.id: (label, x, y) for label, x, y in pairs}
+    matches = []
+    for (id, way, metric, length), cell in a.scores.items():
+        if id in by_id and metric != HEADROOM.name:  # of two oracles
+            label, x, y = by_id[id]
+            if other := b.scores.get((y.id, way, metric, length)):
+                (change,) = against([other.values], cell.values)
+                both = cell, other, change
+                matches.append(Match(label, x, y, way, a.metrics[metric], length, *both))
     if not matches:
         shared = words.join(label for label, _, _ in pairs)
         raise ValueError(f"A and B share {shared}, but nothing that both were evaluated at")
+    place = {metric: i for i, metric in enumerate(a.metrics)}
+    matches.sort(
+        key=lambda match: (
+            place[match.metric.name],
+            bool(match.way),
+            match.label,
+            natural(str(match.way)),
+            match.length,
+        )
+    )
     taken = {run.id for _, *both in pairs for run in both}
     only_a, only_b = (
         tuple(
@@ -250,15 +244,14 @@ def compare(a: Study, b: Study) -> Comparison:
         )
         for side in (a, b)
     )
-    return Comparison(matches, only_a, only_b, tuple(_changes(pairs)))
+    return Comparison(tuple(matches), only_a, only_b, tuple(_changes(pairs)))
 
 
 def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
-    runs = (a.runs, b.runs)
-    same = runs[0].keys() & runs[1].keys()
-    left = [[run for run in side.values() if run.id not in same] for side in runs]
+    pairs = [(a.runs[id], b.runs[id]) for id in a.runs if id in b.runs]
+    taken = {run.id for run, _ in pairs}
+    left = [[run for run in side.runs.values() if run.id not in taken] for side in (a, b)]
     number = [Counter(run.label for run in side) for side in left]
-    pairs = [(runs[0][id], runs[1][id]) for id in same]
     pairs += [
         (x, y)
         for x, y in product(*left)
@@ -266,35 +259,6 @@ def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
     ]
     called = labels.short([x for x, _ in pairs])
     return sorted(((called[x.id], x, y) for x, y in pairs), key=lambda match: match[0])
-
-
-def _shared(a: Study, b: Study, x: Result, y: Result, metric: Metric) -> list[tuple[Way, int]]:
-    own = a.evaluated.get((x.id, metric.name))
-    shared = [
-        (way, n)
-        for way, n in (product(own.ways, own.lengths) if own else ())
-        if (x.id, way, metric.name, n) in a.scores and (y.id, way, metric.name, n) in b.scores
-    ]
-    return sorted(shared, key=lambda pair: (natural(str(pair[0])), pair[1]))
-
-
-def _match(
-    a: Study, b: Study, label: str, x: Result, y: Result, way: Way, metric: Metric, length: int
-) -> Match:
-    of_a, of_b = (s.scores[run.id, way, metric.name, length] for s, run in ((a, x), (b, y)))
-    every_a = a.evaluated[x.id, metric.name].replicas
-    every_b = b.evaluated[y.id, metric.name].replicas
-    paired = every_a == every_b and (every_a[0].kind == "seed" or _places(x) == _places(y))
-    cells = Cell.of(of_a, every_a), Cell.of(of_b, every_b)
-    change = difference(of_b.values, of_a.values, paired)
-    return Match(label, x, y, way, metric, length, *cells, change, paired)
-
-
-def _places(result: Result) -> tuple[Any, ...]:
-    # What decides which places of a text are scored, besides how many they are.
-    text, config = result.scored or result.corpus, result.config["eval"]
-    longest = max(config["lengths"])
-    return text.hash, config.get("split"), result.tokenizer.sha256, config["last"], longest
 
 
 def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
@@ -310,7 +274,7 @@ def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
         for label, *both in pairs:
             a, b = map(flat, both)
             for key in sorted(a.keys() | b.keys()):
-                if (x := a.get(key, MISSING)) != (y := b.get(key, MISSING)):
+                if (x := a.get(key, NOWHERE)) != (y := b.get(key, NOWHERE)):
                     shown = [words.plain(value) if value != "" else '""' for value in (x, y)]
                     change = f"{title} {key}".strip() + f": {shown[0]} in A, {shown[1]} in B"
                     changed.setdefault(change, []).append(label)

@@ -20,9 +20,9 @@ from pe_jax.report import labels, plane, stats
 from pe_jax.report.groups import draws
 from pe_jax.report.overview import Overview
 from pe_jax.report.plane import Plane
-from pe_jax.report.study import HEADROOM, Curve, Group, Study
+from pe_jax.report.study import HEADROOM, Binned, Cell, Group, Study
 from pe_jax.report.style import Line, Look, looks
-from pe_jax.report.table import MOST_FREQUENT, NAMES, TRAINED_AT, Cell, Table, in_percent
+from pe_jax.report.table import MOST_FREQUENT, NAMES, TRAINED_AT, Table, in_percent
 from pe_jax.report.words import plusminus, short
 
 if TYPE_CHECKING:
@@ -415,7 +415,7 @@ def _depth_grids(study: Study, runs: Sequence[Result], metric: Metric) -> dict[s
     return found
 
 
-def _depth_bins(curve: Curve) -> tuple[np.ndarray, np.ndarray]:
+def _depth_bins(curve: Binned) -> tuple[np.ndarray, np.ndarray]:
     depths = list(curve)
     middles = [(a + b) / 2 for a, b in zip(depths, depths[1:], strict=False)]
     means = [stats.interval([*own.values()]).mean for own in curve.values()]
@@ -567,8 +567,7 @@ def _lines_of_runs(study: Study, runs: Sequence[Result], metric: Metric) -> list
 
 
 def _cell(study: Study, result: Result, metric: Metric, length: int) -> Cell:
-    replicas = study.evaluated[result.id, metric.name].replicas
-    return Cell.of(study.scores[result.id, AS_TRAINED, metric.name, length], replicas)
+    return study.scores[result.id, AS_TRAINED, metric.name, length]
 
 
 def _in_one_plane_or_panels(

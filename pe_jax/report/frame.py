@@ -1,25 +1,22 @@
-"""The scores of runs as a pandas table, and a figure of it; for notebooks."""
+"""The scores of runs as a pandas table, and their figure; for notebooks."""
 
 from __future__ import annotations
 
 import math
-import typing
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pe_jax.metrics import METRICS
-from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, UsersMetric, Way
+from pe_jax.record import Result
 from pe_jax.report import figures, labels
-from pe_jax.report.study import Study, load
+from pe_jax.report.selection import Selection
+from pe_jax.report.study import load
 from pe_jax.report.words import join, plain
-from pe_jax.storage import records
 
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-KINDS = typing.get_args(typing.get_type_hints(Replica)["kind"])
 SCALARS = int | float | str | None
 
 
@@ -63,55 +60,22 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
         for result in results
         for row in result.rows
     ]
-    made = pandas.DataFrame(rows)
-    users = {name: own for result in results for name, own in result.metrics.items()}
-    made.attrs["metrics"] = records.plain(users)
-    return made
+    return pandas.DataFrame(rows)
 
 
-def curves(frame: pandas.DataFrame, metric: str = "same_targets") -> Figure:
-    """The figure of a metric, in its unit, against evaluation length in tokens, from a frame or
-    some of its rows: the mean over seeds of each encoding, with its 95 % interval.
+def curves(workdir: str | Path, metric: str = "same_targets", rows: Iterable[str] = ()) -> Figure:
+    """The figure of a metric, in its unit, against evaluation length in tokens, of the results in a
+    folder: the mean over seeds of each encoding, with its 95 % interval (`figures.curves`).
 
-    See `figures.curves`. ValueError where the frame has no value of the metric.
+    `rows` chooses encodings by their labels, or names them as in "rope as RoPE"; default: all.
+    ValueError where no result has the metric, or a label.
     """
-    metrics = frame["metric"].unique().tolist()
-    if metric not in metrics:
-        known = join(metrics) if metrics else "no rows"
-        raise ValueError(f"no row of the frame has the metric {metric!r}; the frame has {known}")
-    if metric not in METRICS and metric not in frame.attrs.get("metrics", {}):
-        raise ValueError(
-            f"the frame has lost what {metric!r} is, as pandas.concat does: make one of all results"
-        )
-    study = Study.of([_result(run, rows) for run, rows in frame.groupby("run", sort=False)])
-    figure = figures.curves(study, [*study.runs.values()], study.metrics[metric])
+    study = Selection.of(rows).study(load(workdir))
+    runs = [*study.runs.values()]
+    known = [
+        name for name in study.metrics if any((run.id, name) in study.evaluated for run in runs)
+    ]
+    figure = figures.curves(study, runs, study.metrics[metric]) if metric in known else None
     if figure is None:
-        raise ValueError(f"no row of the frame has a value of the metric {metric!r}")
+        raise ValueError(f"no result has a value of {metric!r}; the metrics are {join(known)}")
     return figure
-
-
-def _result(id: object, rows: pandas.DataFrame) -> Result:
-    # As `figures.curves` needs it.
-    return Result(
-        id=str(id),
-        label=rows["label"].iloc[0],
-        config={},
-        seeds=(),
-        corpus=CorpusRecord(source="", hash=""),
-        train=Training(length=int(rows["train_length"].iloc[0]), steps=0),
-        metrics={name: UsersMetric(**own) for name, own in rows.attrs.get("metrics", {}).items()},
-        rows=tuple(
-            Row(
-                replica=next(
-                    Replica(kind, int(row[kind]))
-                    for kind in KINDS
-                    if not math.isnan(row.get(kind, math.nan))
-                ),
-                way=Way(swap=row["way"]),
-                metric=row["metric"],
-                length=row["length"],
-                value=None if math.isnan(row["value"]) else row["value"],
-            )
-            for row in rows.to_dict("records")
-        ),
-    )

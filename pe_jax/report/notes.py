@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pe_jax.record import HELD_OUT, Result
 from pe_jax.report.groups import draws, other_text
-from pe_jax.report.labels import WINDOW
 from pe_jax.report.sheet import FIRST, Note
-from pe_jax.report.table import CROPPED, NAMES, SOLVED, TRAINED_AT, Table
+from pe_jax.report.table import SOLVED, SOLVED_BEYOND, Table
 from pe_jax.report.table import rate as rate_of
 from pe_jax.report.words import capital, count, each, join
 
@@ -26,27 +25,23 @@ GLOSSARY = {
     "Mean beyond": "over all evaluated lengths beyond training, of which a table of more than "
     "seven shows some",
     "Solved length": "the longest evaluated length up to which more than half of the {replicates} "
-    "have at least 90 %",
+    f"have at least {SOLVED_BEYOND:g} %; the training length is solved from {SOLVED:g} % on",
     "90 % used up to": "the longest evaluated length up to which more than half of the "
     "{replicates} use at least 90 % of the headroom",
-    "Solve": f"at least {SOLVED:g} %",
     "≥": "no longer length was evaluated",
     "Seconds a window": "at the longest length, one at a time",
-    "A from B": "initialised from the parameters of B, with a new optimizer",
-    "Window L": "the same parameters, with causal attention to the last L tokens in every layer",
-    "Memory M": "the same parameters, on segments of the training length, each of which also "
-    "attends to the layer's inputs at the M tokens before it, as in Transformer-XL",
-    "A, field=value": "A on samples of the task with that value, without further training",
-    "A, B": "A with B swapped in, without further training",
-    "A, cropped to L": "the value of A at L at every longer length; without rank and test",
-    "A, trained at E": "at each length E the value of A trained at E on the same text for as many "
-    "steps; without rank and test",
-    "No model: most frequent target": "the target that its place has most often in other samples",
-    "No model: most frequent symbol": "the target that all places of other samples together have "
-    "most often",
-    "No model: 3-gram": "how often each label came behind the last three tokens in other samples",
-    "No model: Bayes": "the prediction that is best on average, given the tokens so far",
-    "No model: guess": "a simple method of the task's own",
+    "Rows": "A from B is A initialised from the parameters of B, with a new optimizer; A, B is A "
+    "with B swapped in and A, field=value is A on samples of the task with that value, without "
+    "further training. Window L: causal attention to the last L tokens in every layer. Memory M: "
+    "segments of the training length, each of which also attends to the layer's inputs at the M "
+    "tokens before it, as in Transformer-XL",
+    "Reference": "A, cropped to L is the value of A at L at every longer length; A, trained at E "
+    "is at each length E the value of A trained at E on the same text for as many steps; without "
+    "bold and test",
+    "No model": "most frequent target is the target that its place has most often in other "
+    "samples, most frequent symbol that of all places together; 3-gram is how often each label "
+    "came behind the last three tokens in other samples; Bayes is the prediction that is best on "
+    "average, given the tokens so far; guess is a simple method of the task's own",
 }
 DIFFERENCES = {
     "Difference": "paired over {replicates}, ± half of the 95 % interval by Student's t",
@@ -61,7 +56,7 @@ THEN = ", then "  # between the commits of one run in a record
 FEW = 8  # models up to which a sentence names all
 COMPARISON = {
     "±": "half of the 95 % interval by Student's t; that of B − A is paired where A and B share "
-    "seeds, places or samples, else Welch's",
+    "seeds, places or samples",
     "Better": "two-sided test at 5 %: paired t test, McNemar's exact test where scores are right "
     "or wrong, else Welch's; p values are not adjusted",
 }
@@ -80,27 +75,22 @@ def facts(table: Table) -> tuple[Note, ...]:
 
 def glossary(table: Table) -> tuple[Note, ...]:
     """A sentence for each term of the GLOSSARY that occurs in the table."""
-    rows, samples = table.rows, any(row.beyond for row in table.rows)
-    cells = [cell for row in rows for cell in (*row.cells, row.summary)]
-    ways, methods = {row.way for row in rows if not row.method}, {row.method for row in rows}
+    rows = table.rows
+    samples, ways = any(row.beyond for row in rows), any(row.way for row in rows)
+    blocks = {row.block for row in rows if row.method}
     occurs = {
-        "±": any(cell.half >= 0 for cell in cells),
-        "Bold": any(cell.best for cell in cells),
+        "±": any(cell.half >= 0 for row in rows for cell in (*row.cells, row.summary)),
+        "Bold": any(cell.best for row in rows for cell in (*row.cells, row.summary)),
         "Gain": not samples,
         "Effective length": not samples,
         "Mean beyond": samples,
         capital(table.metric.reach): samples,
-        "Solve": any(row.solved is not None for row in rows),
         "≥": any(row.censored for row in rows),
         "Seconds a window": any(row.seconds is not None for row in rows),
-        "A from B": any(run.parent and run.train.steps for run in table.runs),
-        "Window L": WINDOW in ways,
-        "Memory M": any(way.memory for way in ways),
-        "A, field=value": any(way.variant for way in ways),
-        "A, B": any(way.swap and way != WINDOW for way in ways),
-        "A, cropped to L": CROPPED in methods,
-        "A, trained at E": TRAINED_AT in methods,
-    } | {f"No model: {NAMES.get(name, name)}": True for name in methods}
+        "Rows": ways or any(run.parent and run.train.steps for run in table.runs),
+        "Reference": "reference" in blocks,
+        "No model": bool(blocks - {"reference"}),
+    }
     return terms(GLOSSARY, [term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s")
 
 
@@ -180,7 +170,9 @@ def _rates(table: Table) -> Iterator[str]:
 
 def _cautions(table: Table) -> Iterator[str]:
     trained, train = [row for row in table.rows if row.trained], table.train_length
-    if edge := [f"{row.label} ({row.rate:g})" for row in trained if row.rate_edge]:
+    tried = {run.id: sorted(one.rate for one in run.rates) for run in table.runs if run.rates[1:]}
+    rates = [(row.label, row.rate, tried[row.run]) for row in trained if row.run in tried]
+    if edge := [f"{name} ({rate:g})" for name, rate, of in rates if rate in (of[0], of[-1])]:
         yield f"Learning rate at the edge of those tried: {join(edge)}."
     if aside := [row.label for row in trained if not row.compared]:
         names = join(aside) if len(aside) < len(trained) else "all models"

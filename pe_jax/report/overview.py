@@ -12,8 +12,8 @@ from pe_jax.metric import SampleMetric
 from pe_jax.report import notes
 from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.sheets import printed, reasons
-from pe_jax.report.study import Study
-from pe_jax.report.table import Cell, Table, TableRow, headlines
+from pe_jax.report.study import Cell, Study
+from pe_jax.report.table import Table, TableRow, headlines
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Column:
         return [f"{self.group}:", self.what, self.where]
 
     def cell(self, label: str) -> Cell:
-        return self.cells.get(label, Cell(reason=f"no run on {self.group}"))
+        return self.cells.get(label, Cell.empty(f"no run on {self.group}"))
 
 
 @dataclass(frozen=True)

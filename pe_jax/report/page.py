@@ -14,7 +14,7 @@ from pe_jax.record import Result
 from pe_jax.report import differences, figures, labels, published, sheet, sheets, style
 from pe_jax.report import overview as overviews
 from pe_jax.report.differences import Versus
-from pe_jax.report.published import PublishedTable, PublishedTask
+from pe_jax.report.published import PublishedNumber, PublishedScore
 from pe_jax.report.selection import Selection
 from pe_jax.report.sheet import Note, Sheet
 from pe_jax.report.study import Study
@@ -52,7 +52,7 @@ class Report:
     tables: tuple[Table, ...]
     compared: tuple[Versus, ...]
     overview: overviews.Overview | None
-    published: tuple[PublishedTask, ...]
+    published: tuple[PublishedScore, ...]
     choice: Selection = EVERYTHING
     answer: Sheet | None = None
     """Of a pretrained model (pretrained/answer.py); the page begins with it."""
@@ -63,7 +63,7 @@ class Report:
         results: Sequence[Result],
         choice: Selection = EVERYTHING,
         baseline: str | None = None,
-        references: Sequence[PublishedTable] = (),
+        references: Sequence[Sequence[PublishedNumber]] = (),
         missing: Sequence[str] = (),
         answer: Sheet | None = None,
     ) -> Report:
@@ -98,7 +98,7 @@ class Report:
             "table": self.choice.sheets(sheets.extrapolation(self.tables)),
             "overview": [overviews.sheet(self.overview)] if self.overview else [],
             "baseline": map(sheets.differences, self.compared),
-            "published": published.sheets(self.published) if self.published else [],
+            "published": published.sheets(self.published),
         }
         return {name: self.choice.noted(own) for name, own in found.items()}
 

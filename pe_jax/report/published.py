@@ -7,29 +7,23 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import itertools
 import math
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pe_jax import terms
 from pe_jax.errors import nearest
-from pe_jax.metric import Metric, TextMetric
-from pe_jax.record import Result
-from pe_jax.report import groups, labels
-from pe_jax.report.sheet import Note, Printed, Sheet, number
+from pe_jax.metric import Metric
+from pe_jax.record import Result, Way
+from pe_jax.report import groups
+from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.sheets import printed
-from pe_jax.report.stats import critical, spearman
-from pe_jax.report.study import Study
-from pe_jax.report.table import Cell, mean
-from pe_jax.report.words import count, join
-
-# Files of published numbers
-
+from pe_jax.report.study import Cell, Group, Study, mean
+from pe_jax.report.words import count, join, plusminus
+from pe_jax.terms import Term
 
 NATS = "nats a token"
 BEYOND = "beyond"  # `at` of a mean over the lengths beyond the training length
@@ -52,29 +46,16 @@ class PublishedNumber:
     source: str
     status: str
     setting: str
+    reference: str
+    """The name of the file without its suffix; no column."""
 
 
-COLUMNS = tuple(field.name for field in dataclasses.fields(PublishedNumber))
+COLUMNS = tuple(field.name for field in dataclasses.fields(PublishedNumber))[:-1]
 GIVE = "Give a file as those of results/reference/ are."
-HAS = f"The columns are {', '.join(COLUMNS)}."
 
 
-@dataclass(frozen=True)
-class PublishedTable:
-    """The published numbers of one file."""
-
-    name: str
-    """The name of the file without its suffix."""
-    entries: tuple[PublishedNumber, ...]
-
-    @property
-    def tasks(self) -> tuple[str, ...]:
-        """Its tasks, in the order of the file."""
-        return tuple(dict.fromkeys(entry.task for entry in self.entries))
-
-
-def read(path: str | Path) -> PublishedTable:
-    """The table in a file. ValueError, with the line, for what is wrong in it; OSError where it
+def read(path: str | Path) -> tuple[PublishedNumber, ...]:
+    """The numbers in a file. ValueError, with the line, for what is wrong in it; OSError where it
     cannot be read.
     """
     path = Path(path)
@@ -87,28 +68,27 @@ def read(path: str | Path) -> PublishedTable:
     except (UnicodeDecodeError, csv.Error) as error:
         raise ValueError(f"{path} is no CSV file ({error}). {GIVE}") from error
     header = reader.fieldnames or []
-    for name in header:
-        if name not in COLUMNS:
-            near = nearest(name, set(COLUMNS) - {*header})
-            raise ValueError(f"{path} has an unknown column {name!r}{near} {HAS}")
-    if missing := [name for name in COLUMNS if name not in header]:
-        raise ValueError(f"{path} lacks the column {missing[0]!r}: add it. {HAS}")
-    entries = [_entry(line, f"{path}, line {i}") for i, line in lines]
+    if wrong := set(COLUMNS) ^ set(header):
+        had = "lacks the column" if wrong & set(COLUMNS) else "has an unknown column"
+        name = min(wrong & set(COLUMNS) or wrong)
+        raise ValueError(f"{path} {had} {name!r}. The columns are {', '.join(COLUMNS)}.")
+    entries = tuple(_entry(line, path, i) for i, line in lines)
     if not entries:
         raise ValueError(f"{path} holds no numbers. {GIVE}")
-    seen: dict[tuple, int] = {}
-    for i, entry in enumerate(entries):
+    seen = set()
+    for entry in entries:
         key = entry.task, entry.spec, entry.at, entry.swap, entry.variant
-        if seen.setdefault(key, i) != i:
+        if key in seen:
             raise ValueError(
                 f"{path} has two numbers of {entry.spec} for {entry.task} at {entry.at!r}: put the "
                 "other setting into a file of its own"
             )
-    return PublishedTable(path.stem, tuple(entries))
+        seen.add(key)
+    return entries
 
 
-def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
-    cells = {name: cells[name].strip() for name in COLUMNS}
+def _entry(cells: Mapping[str, str], path: Path, line: int) -> PublishedNumber:
+    cells, place = {name: cells[name].strip() for name in COLUMNS}, f"{path}, line {line}"
     try:
         value = float(cells["value"])
     except ValueError:
@@ -122,263 +102,161 @@ def _entry(cells: Mapping[str, str], place: str) -> PublishedNumber:
             f"{place}: at is {cells['at']!r}: write beyond, a length as in 24, or a multiple of "
             "the training length as in 4x"
         )
-    for name, read_cell in (("task", _members), ("spec", _members), ("variant", fields_of)):
-        try:
-            read_cell(cells[name])
-        except ValueError as error:
-            raise ValueError(f"{place}: {error}") from error
-    return PublishedNumber(**{**cells, "value": value})
+    try:
+        for text in (cells["task"], *terms.members(cells["spec"])):
+            Term.of(text)
+    except ValueError as error:
+        raise ValueError(f"{place}: {error}") from error
+    return PublishedNumber(**{**cells, "value": value}, reference=path.stem)
 
 
 # Scores of runs at the lengths and variants of published ones
 
 
-CLOSE = 0.05
-"""A length within this share of a multiple of the training length counts as this multiple."""
+@dataclass(frozen=True)
+class PublishedScore:
+    """A published number and what a run scores there."""
 
-
-class PublishedColumn(NamedTuple):
-    """A length and variant at which published scores and ours are compared, and their units."""
-
-    at: str
-    variant: str
-    """The variant of the task."""
-    unit: str
-    """The unit of the published numbers."""
+    entry: PublishedNumber
+    """Its value is NaN where the reference has none and only the run has one."""
+    group: Group
+    name: str
+    """The spec, and a swap after a comma, as in "rope, rerope"; the label of a run of no published
+    encoding.
+    """
     metric: str
     """The metric of ours; "" if the runs have none in which the same direction is better."""
-
-
-@dataclass(frozen=True)
-class PublishedLine:
-    """An encoding: the published numbers, NaN where there is none, and ours, in each column."""
-
-    spec: str
-    """The spec, and a swap after a comma: "rope, rerope"."""
-    published: tuple[float, ...]
-    ours: tuple[Cell, ...]
     run: str
     """The id of the run that is ours, of several the first; "": there is none."""
+    ours: Cell
 
 
-class Order(NamedTuple):
-    """How far the order of the encodings that both have is the published one, in a column."""
-
-    n: int
-    """Encodings that both have."""
-    rho: float
-    """Spearman's, between the published values and ours."""
-    alike: int
-    """Pairs of encodings whose difference has the published sign."""
-    pairs: int
-    """Pairs with unequal published values."""
-
-
-@dataclass(frozen=True)
-class PublishedTask:
-    """One task of a reference, and one group of comparable runs."""
-
-    reference: str
-    task: str
-    entries: tuple[PublishedNumber, ...]
-    runs: tuple[Result, ...]
-    heading: str
-    """What sets the group apart; "": nothing."""
-    columns: tuple[PublishedColumn, ...]
-    lines: tuple[PublishedLine, ...]
-    orders: tuple[Order, ...]
-
-    @property
-    def name(self) -> str:
-        """The task as the runs have it, and what sets the group apart."""
-        return ", ".join(filter(None, [self.runs[0].corpus.source, self.heading]))
-
-    @property
-    def places(self) -> list[str]:
-        """The columns in words, as in "mean beyond 40, ignore=0.98"."""
-        beyond = f"mean beyond {self.runs[0].train.length}"
-        found = [(beyond if c.at == BEYOND else f"at {c.at}", c.variant) for c in self.columns]
-        return [", ".join(filter(None, pair)) for pair in found]
-
-
-def matched(study: Study, references: Sequence[PublishedTable]) -> list[PublishedTask]:
-    """Each task of the references that the study has, for each group of comparable runs; of these
-    only the ones with two encodings or more on both sides, if there are such. ValueError for a
-    reference of which no task and encoding is found.
+def matched(study: Study, references: Sequence[Sequence[PublishedNumber]]) -> list[PublishedScore]:
+    """The scores of each task of the references, for each group of comparable runs that has the
+    task and one of its encodings. ValueError for a reference without any.
     """
-    found = []
+    every: list[PublishedScore] = []
     for reference in references:
-        tasks = [task for name in reference.tasks for task in _groups_of(study, reference, name)]
-        if not tasks:
-            runs = study.runs.values()
-            specs = dict.fromkeys(entry.spec for entry in reference.entries)
-            names = [f"{_task(run)['name']} with {_spec_of(run)}" for run in runs]
-            wanted = [f"{task} with {spec}" for task in reference.tasks for spec in specs]
+        tasks = dict.fromkeys(entry.task for entry in reference)
+        scores = [
+            score
+            for task in tasks
+            for group in study.groups
+            for score in _scores(study, reference, task, group)
+        ]
+        if not scores:
+            specs = dict.fromkeys(entry.spec for entry in reference)
+            runs = [
+                f"{_task(r)['name']} with {r.config['pe']['spec']}" for r in study.runs.values()
+            ]
+            near = nearest(runs[0], [f"{task} with {spec}" for task in tasks for spec in specs])
             raise ValueError(
-                f"the reference {reference.name} has no number of these runs"
-                f"{nearest(names[0], wanted)} It has {join(reference.tasks)}, with the encodings "
-                f"{join(specs)}; the runs are of {join(names)}: give another file"
+                f"the reference {reference[0].reference} has no number of these runs{near} It has "
+                f"{join(tasks)}, with the encodings {join(specs)}; the runs are of {join(runs)}: "
+                "give another file"
             )
-        found += [task for task in tasks if any(o.n > 1 for o in task.orders)] or tasks
-    return found
+        every += scores
+    return every
 
 
-def _groups_of(study: Study, reference: PublishedTable, task: str) -> Iterator[PublishedTask]:
-    entries = tuple(entry for entry in reference.entries if entry.task == task)
-    name, fields = member(task)
+def _scores(
+    study: Study, reference: Sequence[PublishedNumber], task: str, group: Group
+) -> Iterator[PublishedScore]:
+    # By place: a length, a variant and a unit. Each published encoding, then each run of no such.
+    name, fields, _ = Term.of(task)
     wanted = ({"name": name} | fields).items()
-    found = [[run for run in group.runs if wanted <= _task(run).items()] for group in study.groups]
-    found = [tuple(runs) for runs in found if runs]
-    apart = groups.conditions_apart([runs[0] for runs in found], groups.EXPECTED)
-    for runs in found:
-        evaluated = {name for run in runs for id, name in study.evaluated if id == run.id}
-        metrics = [metric for name, metric in study.metrics.items() if name in evaluated]
-        places = (PublishedColumn(e.at, e.variant, e.unit, _metric(e, metrics)) for e in entries)
-        columns = tuple(dict.fromkeys(places))
-        lines = tuple(_lines(study, entries, runs, columns))
-        if any(line.run and not all(map(math.isnan, line.published)) for line in lines):
-            orders = tuple(_order(i, lines) for i in range(len(columns)))
-            words = [c for c in apart[runs[0].id] if not c.name.startswith("corpus")]
-            about = reference.name, task, entries, runs, groups.heading(words)
-            yield PublishedTask(*about, columns, lines, orders)
+    runs = [run for run in group.runs if wanted <= _task(run).items()]
+    entries = {(e.at, e.variant, e.unit, e.spec, e.swap): e for e in reference if e.task == task}
+    lines, used = [], set()
+    for spec, swap in dict.fromkeys((e.spec, e.swap) for e in entries.values()):
+        fitting = [run for run in runs if _has_encodings(run, spec)]
+        used |= {run.id for run in fitting}
+        fitting.sort(key=lambda run, spec=spec: (run.config["pe"]["spec"] != spec, run.id))
+        name = ", ".join(filter(None, [spec, swap]))
+        lines.append((name, spec, swap, fitting[0] if fitting else None))
+    if not used:
+        return
+    lines += [(group.labels[run.id], "", "", run) for run in runs if run.id not in used]
+    scored = {metric for id, metric in study.evaluated if id in {run.id for run in runs}}
+    metrics = [metric for name, metric in study.metrics.items() if name in scored]
+    places: dict[tuple[str, ...], PublishedNumber] = {}
+    for key, entry in entries.items():
+        places.setdefault(key[:3], entry)
+    for place, like in places.items():
+        metric = _metric(like, metrics)
+        for name, spec, swap, run in lines:
+            absent = dataclasses.replace(like, spec=spec, swap=swap, value=math.nan)
+            entry = entries.get((*place, spec, swap), absent)
+            ours = _cell(study, run, entry, metric) if run else Cell()
+            id = run.id if run else ""
+            yield PublishedScore(entry, group, name, metric, id, ours)
 
 
 def _metric(entry: PublishedNumber, metrics: Sequence[Metric]) -> str:
-    # That of the same unit, for NATS one that scores all tokens of its windows; else the first.
-    def alike(metric: Metric) -> bool:
-        if entry.unit == NATS:
-            return isinstance(metric, TextMetric) and metric.by_position
-        return metric.unit == entry.unit
-
+    # That of the same unit, for NATS the one that scores all tokens of its windows; else the first.
     same = [metric for metric in metrics if metric.better == entry.better]
-    return next((m.name for m in (*filter(alike, metrics), *same)), "")
+    alike = [metric for metric in same if metric.unit == entry.unit]
+    if entry.unit == NATS:
+        alike = [metric for metric in same if metric.name == "nonoverlapping"]
+    return next((metric.name for metric in (*alike, *same)), "")
 
 
-def _lines(
-    study: Study,
-    entries: Sequence[PublishedNumber],
-    runs: Sequence[Result],
-    columns: Sequence[PublishedColumn],
-) -> Iterator[PublishedLine]:
-    # Each published encoding, then each run that has none of them.
-    values = {(e.spec, e.swap, e.at, e.variant, e.unit): e.value for e in entries}
-    lines = []
-    for spec, swap in dict.fromkeys((entry.spec, entry.swap) for entry in entries):
-        fitting = [run for run in runs if _has_encodings(run, spec)]
-        fitting.sort(key=lambda run, spec=spec: (_spec_of(run) != spec, run.id))
-        lines.append((", ".join(filter(None, [spec, swap])), spec, swap, fitting))
-    used = {run.id for *_, fitting in lines for run in fitting}
-    called = labels.names(runs)
-    lines += [(called[run.id], "", "", [run]) for run in runs if run.id not in used]
-    for name, spec, swap, fitting in lines:
-        places = [(spec, swap, c.at, c.variant, c.unit) for c in columns]
-        published = tuple(values.get(place, math.nan) for place in places)
-        ours = [_our_cell(study, run, c, swap) for run in fitting[:1] for c in columns]
-        id = fitting[0].id if fitting else ""
-        yield PublishedLine(name, published, tuple(ours or [Cell()] * len(columns)), id)
-
-
-def _our_cell(study: Study, result: Result, column: PublishedColumn, swap: str = "") -> Cell:
-    # Empty where the result has no score in the column.
-    evaluated = study.evaluated.get((result.id, column.metric))
-    fields = fields_of(column.variant)  # which a way may have in any order and spacing
-    way = next(
-        (
-            way
-            for way in (evaluated.ways if evaluated else ())
-            if way.swap == swap and fields_of(way.variant) == fields and not way.memory
-        ),
-        None,
-    )
-    lengths = _lengths(evaluated.lengths, result.train.length, column.at) if evaluated else []
-    if evaluated is None or way is None or not lengths:
+def _cell(study: Study, run: Result, entry: PublishedNumber, metric: str) -> Cell:
+    # What the run scores at a place; bits per byte times ln 2 are nats a token that is a byte.
+    evaluated = study.evaluated.get((run.id, metric))
+    if evaluated is None:
         return Cell()
-    scores = mean([study.scores[result.id, way, column.metric, n] for n in lengths])
-    if column.at != BEYOND:
-        scores = study.scores[result.id, way, column.metric, lengths[0]]
-    cell = Cell.of(scores, evaluated.replicas)
-    if not _in_nats(column, result):
-        return cell
-    return replace(cell, mean=cell.mean * math.log(2), half=cell.half * math.log(2))
+    at, train, way = entry.at, run.train.length, Way(swap=entry.swap, variant=entry.variant)
+    lengths = [n for n in evaluated.lengths if n > train]
+    if at != BEYOND:
+        lengths = [round(float(at[:-1]) * train) if at.endswith("x") else int(at)]
+    keys = [(run.id, way, metric, n) for n in lengths]
+    if not all(key in study.scores for key in keys):
+        return Cell()
+    cell = mean([study.scores[key] for key in keys])
+    if entry.unit == NATS and run.tokenizer.spec == "bytes":
+        return Cell({r: value * math.log(2) for r, value in cell.values.items()}, cell.missing)
+    return cell
 
 
-def _lengths(scored: Sequence[int], train: int, at: str) -> list[int]:
-    if at == BEYOND:
-        return [length for length in scored if length > train]
-    if at.endswith("x"):
-        goal = float(at[:-1]) * train
-        near = min(scored, key=lambda length: abs(length - goal), default=math.inf)
-        return [int(near)] if abs(near - goal) <= CLOSE * goal else []
-    return [int(at)] if int(at) in scored else []
+def _task(run: Result) -> dict[str, Any]:
+    return {"name": "text"} | run.config.get("task", {})
 
 
-def _in_nats(column: PublishedColumn, result: Result) -> bool:
-    # Whether bits per byte times ln 2 are nats a token: tokens are bytes.
-    return column.unit == NATS and result.tokenizer.spec == "bytes"
-
-
-def _order(i: int, lines: Sequence[PublishedLine]) -> Order:
-    both = [
-        (line.published[i], line.ours[i].mean)
-        for line in lines
-        if line.ours[i].n and not math.isnan(line.published[i])
-    ]
-    rho = spearman([p for p, _ in both], [ours for _, ours in both])
-    pairs = [(p - q) * (a - b) for (p, a), (q, b) in itertools.combinations(both, 2) if p != q]
-    return Order(len(both), rho, sum(sign > 0 for sign in pairs), len(pairs))
+def _has_encodings(run: Result, spec: str) -> bool:
+    # Whether it has the members of a published spec, each with the fields that are named.
+    pe = run.config["pe"]
+    ours, theirs = ([Term.of(text) for text in terms.members(one)] for one in (pe["spec"], spec))
+    return [(name, layers) for name, _, layers in ours] == [(n, at) for n, _, at in theirs] and all(
+        asked.items() <= pe.get(name, {}).items() for name, asked, _ in theirs
+    )
 
 
 # As sheets
 
 
-ORDERS = ("reference", "task", "scores", "n", "rho", "5 % critical", "pairs as published")
-TERMS = (
-    "n: encodings on both sides. rho: Spearman's, between the published scores and ours; critical: "
-    "the smallest that is significant, one-sided at 5 %. Pairs as published: pairs of encodings "
-    "ordered as published, of those that are not equal there. Columns of one task are scores of "
-    "the same models."
-)
+def sheets(scores: Sequence[PublishedScore]) -> list[Sheet]:
+    """A table for each task of a reference and group of runs: published and ours."""
+    tasks: dict[tuple[str, str, str], list[PublishedScore]] = {}
+    for score in scores:
+        key = score.entry.reference, score.entry.task, score.group.name
+        tasks.setdefault(key, []).append(score)
+    return [_sheet(of_task) for of_task in tasks.values()]
 
 
-def sheets(found: Sequence[PublishedTask]) -> list[Sheet]:
-    """How far the orders agree, then a table for each task of a reference."""
-    return [_orders(found), *map(_scores, found)]
-
-
-def _orders(found: Sequence[PublishedTask]) -> Sheet:
-    rows = tuple(
-        (
-            Printed(task.reference, task.reference),
-            Printed(task.name),
-            Printed(place),
-            number(order.n),
-            printed(Cell(mean=order.rho)),
-            printed(Cell(mean=critical(order.n))),
-            Printed(f"{order.alike} of {order.pairs}" if order.pairs else "n/a"),
-        )
-        for task in found
-        for place, order in zip(task.places, task.orders, strict=True)
-    )
-    notes = (Note("Terms", TERMS),)
-    return Sheet("Order of the encodings, published and ours", ORDERS, (("", rows),), notes)
-
-
-def _scores(task: PublishedTask) -> Sheet:
-    titles = [f"{place}: {side}" for place in task.places for side in ("published", "ours")]
-    rows = tuple(
-        (
-            Printed(line.spec, line.spec, run=line.run),
-            *(
-                cell
-                for published, ours in zip(line.published, line.ours, strict=True)
-                for cell in (printed(Cell(mean=published)), printed(ours))
-            ),
-        )
-        for line in task.lines
-    )
-    sources = dict.fromkeys(f"{e.source} ({e.status})" for e in task.entries)
-    settings = dict.fromkeys(e.setting for e in task.entries)
-    run = task.runs[0]
+def _sheet(scores: Sequence[PublishedScore]) -> Sheet:
+    reference, group = scores[0].entry.reference, scores[0].group
+    run, titles = group.runs[0], dict[str, None]()
+    rows: dict[str, list[Printed]] = {}
+    for score in scores:
+        entry, label = score.entry, Printed(score.name, score.name, run=score.run)
+        at = f"mean beyond {run.train.length}" if entry.at == BEYOND else f"at {entry.at}"
+        place = ", ".join(filter(None, [at, entry.variant]))
+        titles |= {f"{place}: published": None, f"{place}: ours": None}
+        published = Printed(plusminus(entry.value, math.nan), entry.value)
+        rows.setdefault(score.name, [label]).extend([published, printed(score.ours)])
+    sources = dict.fromkeys(f"{s.entry.source} ({s.entry.status})" for s in scores)
+    settings = dict.fromkeys(score.entry.setting for score in scores)
     ours = groups.conditions(run) | {"train.batch": run.config.get("train", {}).get("batch")}
     shown = ("lm.layers", "lm.model", "lm.heads", "train.steps", "train.batch", "train.length")
     setting = [groups.worded(name, ours[name]) for name in shown if ours.get(name)]
@@ -386,71 +264,23 @@ def _scores(task: PublishedTask) -> Sheet:
         Note("Published", f"{join(sources)}. Setting: {'; or '.join(settings)}."),
         Note("Ours", f"{', '.join(setting)}, {count(len(run.seeds), 'seed')}."),
     )
-    title = ": ".join(filter(None, [f"{task.task}, beside {task.reference}", task.heading]))
     numbers = tuple(
         {
-            "reference": task.reference,
-            "task": task.name,
-            "at": column.at,
-            "variant": column.variant,
-            "encoding": line.spec,
-            "run": line.run,
-            "published": line.published[i],
-            "unit": column.unit,
-            "metric": column.metric,
-            "mean": line.ours[i].mean,
-            "half": line.ours[i].half,
-            "seeds": line.ours[i].n,
-            "n": order.n,
-            "rho": order.rho,
-            "critical": critical(order.n),
-            "pairs_alike": order.alike,
-            "pairs": order.pairs,
+            "reference": reference,
+            "task": score.entry.task,
+            "group": group.name,
+            "at": score.entry.at,
+            "variant": score.entry.variant,
+            "encoding": score.name,
+            "run": score.run,
+            "published": score.entry.value,
+            "unit": score.entry.unit,
+            "metric": score.metric,
+            "mean": score.ours.mean,
+            "half": score.ours.half,
+            "seeds": score.ours.n,
         }
-        for i, (column, order) in enumerate(zip(task.columns, task.orders, strict=True))
-        for line in task.lines
+        for score in scores
     )
-    return Sheet(title, ("encoding", *titles), (("", rows),), notes, numbers)
-
-
-# Which results a published number means: by the task and the encoding of its line
-
-
-def _task(result: Result) -> dict[str, Any]:
-    return {"name": "text"} | result.config.get("task", {})
-
-
-def _spec_of(result: Result) -> str:
-    return result.config.get("pe", {}).get("spec", "")
-
-
-def _has_encodings(result: Result, wanted: str) -> bool:
-    # Whether it has the members of a published spec, each with the fields that are named.
-    try:
-        ours = _members(_spec_of(result))
-    except ValueError:  # a spec that cannot be read is of no published encoding
-        return False
-    theirs = _members(wanted)
-    if [(name, layers) for name, _, layers in ours] != [(name, at) for name, _, at in theirs]:
-        return False
-    used = Counter[str]()
-    for (name, own, _), (_, asked, _) in zip(ours, theirs, strict=True):
-        used[name] += 1
-        id = name if used[name] == 1 else f"{name}_{used[name]}"
-        if not asked.items() <= (own | result.config["pe"].get(id, {})).items():
-            return False
-    return True
-
-
-def member(text: str) -> tuple[str, dict[str, Any]]:
-    """The name and the fields of a task or of a member of a spec."""
-    return terms.Term.of(text)[:2]
-
-
-def fields_of(variant: str) -> dict[str, Any]:
-    """The fields of a task's variant, in any order and spacing."""
-    return member(f"_({variant})")[1]
-
-
-def _members(spec: str) -> list[terms.Term]:
-    return [*map(terms.Term.of, terms.members(spec))]
+    blocks = (("", tuple(map(tuple, rows.values()))),)
+    return Sheet(f"{group.name}, beside {reference}", ("encoding", *titles), blocks, notes, numbers)

@@ -43,9 +43,8 @@ class Selection:
         """The study of the chosen runs, in the order of the choice, each with the name it is shown
         by, and with the curves of the chosen metrics alone.
 
-        A label is looked for among the labels on the page, then among those in tables and in the
-        records, where it may choose several. ValueError, with the nearest labels, where no run has
-        it.
+        A label is that of the page, of tables or of the record, where it may choose several.
+        ValueError, with the nearest labels, where no run has it.
         """
         if self.metrics:
             results = [
@@ -59,15 +58,14 @@ class Selection:
         in_tables = {id: label for group in study.groups for id, label in group.labels.items()}
         chosen: dict[str, Result] = {}
         for label, name in self.rows:
-            exact = [run for run in results if called[run.id] == label]
-            matching = exact or [r for r in results if label in (in_tables.get(r.id), r.label)]
-            if not matching:
+            every = [r for r in results if label in (called[r.id], in_tables.get(r.id), r.label)]
+            if not every:
                 known = sorted({*in_tables.values()})
                 raise ValueError(
                     f"no model is called {label!r}{nearest(label, known, 3)} "
                     f"Known: {'; '.join(known)}."
                 )
-            for run in matching:
+            for run in every:
                 chosen.setdefault(run.id, run if name == label else replace(run, label=name))
         for run in results:
             if run.id not in in_tables:  # an oracle: shown in reference rows alone
@@ -85,23 +83,17 @@ class Selection:
                     f"no table has the metric {metric!r}{nearest(metric, known, 3)} "
                     f"Known: {', '.join(known)}."
                 )
-        shown = [t for metric in self.metrics for t in tables if t.metric.name == metric]
-        shown = shown if self.metrics else list(tables)
+        shown = [t for metric in self.metrics or known for t in tables if t.metric.name == metric]
         if not self.rows:
             return shown
         place = {id: i for i, id in enumerate(study.runs)}
-        found = []
+        ordered = []
         for table in shown:
-            blocks = [name for name, _ in table.blocks]
-            rows = sorted(
-                table.rows,
-                key=lambda row, blocks=blocks: (
-                    blocks.index(row.block),
-                    place.get(row.run, len(place)),
-                ),
-            )
-            found.append(replace(table, rows=tuple(rows)))
-        return found
+            rows = []
+            for _, block in table.blocks:
+                rows += sorted(block, key=lambda row: place.get(row.run, len(place)))
+            ordered.append(replace(table, rows=tuple(rows)))
+        return ordered
 
     def sheets(self, sheets: Iterable[Sheet]) -> list[Sheet]:
         """The sheets of scores with the chosen columns, and with notes if these are wanted."""

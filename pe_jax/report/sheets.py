@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -13,7 +12,8 @@ from pe_jax.report import notes
 from pe_jax.report.differences import Comparison, Difference, Match, Versus
 from pe_jax.report.groups import conditions
 from pe_jax.report.sheet import FIRST, Note, Printed, Sheet, number
-from pe_jax.report.table import Cell, Table, TableRow
+from pe_jax.report.study import Cell
+from pe_jax.report.table import Table, TableRow
 from pe_jax.report.words import capital, each, plusminus
 
 
@@ -114,12 +114,10 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
         "run": row.run,
         "way": str(row.way),
         "rate": row.rate,
-        "rate_edge": row.rate_edge,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
         found |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
-    rank, beyond = row.rank or (math.nan,) * 3, row.beyond
-    if beyond:
+    if beyond := row.beyond:
         found |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
     return found | {
         "gain_mean": row.gain.mean,
@@ -128,9 +126,6 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
         "effective_length": row.effective,
         **({} if row.solved is None else {"solved_seeds": row.solved}),
         "censored": row.censored,
-        "reciprocal_rank": rank[0],
-        "reciprocal_rank_low": rank[1],
-        "reciprocal_rank_high": rank[2],
         "encoding_parameters": row.parameters,
         "ms_per_step": row.ms_per_step,
         **({} if row.seconds is None else {"seconds": row.seconds}),
@@ -255,7 +250,6 @@ def _numbers_of_both(match: Match) -> dict[str, Any]:
         "difference": change.mean,
         "difference_half": change.half,
         "difference_n": change.n,
-        "interval": "paired" if match.paired else "welch",
         "better": match.better,
     }
 

@@ -1,5 +1,5 @@
-"""Statistics over replicas, which are seeds, places or samples: intervals, effective length, ranks,
-and paired tests with their correction for many comparisons.
+"""Statistics over replicas, which are seeds, places or samples: intervals, effective length, and
+paired tests with their correction for many comparisons.
 
 Models are compared replica by replica by Student's paired t test, two-sided, at 5 %. The variance
 is that of each pair alone. Pooling it over models, as an analysis of variance does, supposes equal
@@ -20,9 +20,8 @@ import numpy as np
 from pe_jax.record import Replica
 
 LEVEL = 0.05
-TOLERANCE, SOLVED_BEYOND = 0.01, 90.0
-"""How much worse than at the training length a value may be that holds, as a share of its size; and
-the percent from which on a seed has solved a length beyond it."""
+TOLERANCE = 0.01
+"""How much worse than at the training length a value may be that holds, as a share of its size."""
 
 
 def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) -> list[float]:
@@ -161,10 +160,6 @@ def best(samples: Sequence[Mapping[Any, float]], sign: int = 1, digits: int = 2)
     return [i in present and (equal[i] or not p[i] <= LEVEL) for i in range(len(samples))]
 
 
-REPLICATES = 10
-"""Fewer replicates are not resampled."""
-
-
 class Interval(NamedTuple):
     """A mean, the half width of its 95 % interval and the number of values behind it."""
 
@@ -173,12 +168,12 @@ class Interval(NamedTuple):
     n: int
 
 
-class Rank(NamedTuple):
-    """A mean reciprocal rank with the ends of its 95 % interval."""
+class Reach(NamedTuple):
+    """A length up to which a model holds."""
 
-    mean: float
-    low: float
-    high: float
+    length: int | None
+    censored: bool
+    """Whether no longer length was evaluated, so that the truth is "at least"."""
 
 
 def interval(values: Sequence[float] | np.ndarray) -> Interval:
@@ -203,126 +198,29 @@ def paired(a: Mapping[Any, float], b: Mapping[Any, float]) -> Interval:
     return interval([a[key] - b[key] for key in sorted(a.keys() & b.keys())])
 
 
-def welch(a: Sequence[float], b: Sequence[float]) -> tuple[Interval, float]:
-    """mean(a) - mean(b) of independent samples with Welch's 95 % interval, and the two-sided p of
-    his test.
-
-    n counts all values. A sample of one value has no interval and no p (NaN), an empty one no mean
-    either.
-    """
-    n = len(a) + len(b)
-    if not len(a) or not len(b):
-        return Interval(math.nan, math.nan, 0), math.nan
-    mean = float(np.mean(a) - np.mean(b))
-    if min(len(a), len(b)) == 1:
-        return Interval(mean, math.nan, n), math.nan
-    if not np.ptp(a) and not np.ptp(b):  # no degrees of freedom: scipy gives NaN and warns
-        return Interval(mean, 0.0, n), float(mean == 0)
-    from scipy import stats
-
-    test = stats.ttest_ind(a, b, equal_var=False)
-    low, high = test.confidence_interval(0.95)
-    _, p = np.asarray(test, float).tolist()
-    return Interval(mean, float(high - low) / 2, n), p
-
-
-def effective_length(
-    lengths: Sequence[int],
-    values: Sequence[float],
-    train_length: int,
-    sign: int = 1,
-) -> tuple[int | None, bool]:
+def effective_length(values: Mapping[int, float], train_length: int, sign: int = 1) -> Reach:
     """The longest evaluated length up to which values are hardly worse than at `train_length`.
 
     It is the longest E such that no evaluated length from `train_length` to E has a value that is
-    worse than the one at `train_length` by more than TOLERANCE times its size. Lower is better with
-    sign 1, higher with -1. NaN counts as not evaluated, infinity times the sign as a length that
-    cannot be served. Returns (E, censored); censored says that no longer length was evaluated, so
-    the truth is "at least E". (None, False) when the value at `train_length` is missing.
+    worse than the one at `train_length` by more than TOLERANCE times its size. `values` are by
+    length, NaN where it was not evaluated, infinity times the sign where it cannot be served. Lower
+    is better with sign 1, higher with -1. The length is None without a value at `train_length`.
     """
-    measured = {
-        length: value
-        for length, value in sorted(zip(lengths, values, strict=True))
-        if length >= train_length and not math.isnan(value)
-    }
-    if train_length not in measured:
-        return None, False
-    trained = measured[train_length]
-    bound = (1 + math.copysign(TOLERANCE, sign * trained)) * trained
-    longest = train_length
-    for length, value in measured.items():
-        if sign * value > sign * bound:
-            return longest, False
-        longest = length
-    return longest, True
+    trained = values.get(train_length, math.nan)
+    if math.isnan(trained):
+        return Reach(None, False)
+    bound = sign * (1 + math.copysign(TOLERANCE, sign * trained)) * trained
+    held = {n: sign * value <= bound for n, value in values.items() if not math.isnan(value)}
+    return reach(held, train_length)
 
 
-def solved_length(
-    lengths: Sequence[int],
-    values: Sequence[Sequence[float]],
-    train_length: int,
-) -> tuple[int, bool]:
-    """(E, censored) of the longest evaluated length E such that at every one from `train_length` to
-    E more than half of the seeds have at least SOLVED_BEYOND; `values` are those of all seeds at
-    each length, NaN for one that is missing. Censored says that no longer length was evaluated. (0,
-    False) where the training length itself is not solved.
+def reach(held: Mapping[int, bool], train_length: int) -> Reach:
+    """The longest evaluated length E such that `held` is true at every one from `train_length` to
+    E. 0 where it is not at the training length.
     """
     longest = 0
-    for length, of_seeds in sorted(zip(lengths, values, strict=True)):
-        if length < train_length:
-            continue
-        if 2 * sum(value >= SOLVED_BEYOND for value in of_seeds) <= len(of_seeds):
-            return longest, False
+    for length in sorted(n for n in held if n >= train_length):
+        if not held[length]:
+            return Reach(longest, False)
         longest = length
-    return longest, longest > 0
-
-
-def reciprocal_ranks(values: np.ndarray) -> list[Rank]:
-    """Mean reciprocal rank of each row of `values` [rows, seeds, lengths]; lower values are better.
-
-    Rows are ranked (1 is the best) within every seed and length, equal values share the better rank
-    and a NaN, a score that was not computed, ranks last. Lengths of one seed are not independent:
-    each seed's mean over lengths is one observation, and the seeds are resampled (percentile
-    bootstrap, fixed seed). Fewer than REPLICATES seeds have no interval (NaN): of 3, resampling
-    repeats what they share, with intervals of no width.
-    """
-    from scipy import stats
-
-    ranks = stats.rankdata(values, "min", axis=0, nan_policy="omit")
-    by_seed = (1 / np.nan_to_num(ranks, nan=len(values))).mean(axis=2)
-    means = by_seed.mean(axis=1)
-    if values.shape[1] < REPLICATES:
-        return [Rank(float(mean), math.nan, math.nan) for mean in means]
-    low, high = stats.bootstrap(
-        (by_seed,), np.mean, axis=1, method="percentile", rng=np.random.default_rng(0)
-    ).confidence_interval
-    return [Rank(*map(float, ends)) for ends in zip(means, low, high, strict=True)]
-
-
-SQUARES = {4: 0, 5: 2, 6: 6, 7: 16, 8: 30, 9: 48, 10: 72}
-"""The largest sum of squared differences of ranks, by the number of encodings n, to which one of 20
-random orders comes at most: Spearman's rho is then 1 - 6 sum / (n (n^2 - 1)).
-"""
-
-
-def spearman(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's rho, equal values sharing the mean of their ranks; NaN where all of a side are
-    equal, or below two values.
-    """
-    from scipy.stats import rankdata
-
-    ranks = rankdata(a), rankdata(b)
-    if len(a) < 2 or not all(map(np.ptp, ranks)):
-        return math.nan
-    return float(np.corrcoef(*ranks)[0, 1])
-
-
-def critical(n: int) -> float:
-    """The smallest rho of n encodings that is significant, one-sided at 5 %; NaN below four, where
-    no order is. Above ten the normal approximation.
-    """
-    if n < min(SQUARES):
-        return math.nan
-    if n in SQUARES:
-        return 1 - 6 * SQUARES[n] / (n * (n**2 - 1))
-    return 1.6449 / math.sqrt(n - 1)
+    return Reach(longest, longest > 0)

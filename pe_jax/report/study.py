@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import statistics
 from collections import defaultdict
@@ -30,7 +31,7 @@ from typing import Any, NamedTuple
 from pe_jax.metric import Metric, SampleMetric
 from pe_jax.metrics import METRICS
 from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Row, UsersMetric, Way
-from pe_jax.report import groups, labels
+from pe_jax.report import groups, labels, stats
 from pe_jax.report.groups import Condition
 from pe_jax.report.words import count
 from pe_jax.storage import atomic, records
@@ -51,74 +52,55 @@ HEADROOM = SampleMetric(
 
 Key = tuple[str, Way, str, int]
 """Run id, way, metric, length."""
-Curve = dict[float, dict[Replica, float]]
-"""The finite values by position, or depth, and replica."""
-
-
-# Reading
+Binned = dict[float, dict[Replica, float]]
+"""The finite values of a curve by position, or depth, and replica."""
 
 
 def load(
-    workdir: str | Path, remedy: str = "", warn: Callable[[str], None] | None = None
+    *folders: str | Path, remedy: str = "", warn: Callable[[str], None] | None = None
 ) -> list[Result]:
-    """The results of `<workdir>/runs.jsonl`, or of every `<workdir>/*/result.json`, by their id.
+    """The results of each `<folder>/runs.jsonl`, or of every `<folder>/*/result.json`, by their id.
 
     A run that stands there twice counts once, and one at a learning rate that another has tried
-    does not count. A damaged record, and a second one of a run with
-    other results, is left out, and `warn` is called with a sentence on it; without `warn` it is a
-    ValueError. Without any result, a ValueError ends with `remedy`: how to make some.
+    does not count. A damaged record, and a second one of a run with other results, is left out, and
+    `warn` is called with a sentence on it; without `warn` it is a ValueError. A folder without any
+    result is a ValueError, which ends with `remedy`, how to make some, {} standing for the folder.
     """
-    workdir = Path(workdir)
-    published = workdir / "runs.jsonl"
-    if published.is_file():
-        lines = published.read_bytes().splitlines()
-        texts = {f"{published}, line {i}": line for i, line in enumerate(lines, 1) if line}
-    else:
-        texts = {}
-        for path in (folder / "result.json" for folder in atomic.entries(workdir)):
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                texts[str(path)] = path.read_bytes()
-    results: dict[str, Result] = {}
-    damages = []
-    for place, text in texts.items():
-        try:
-            result = records.parse(Result, text.decode())
-            if results.setdefault(result.id, result) != result:
-                raise ValueError(f"the run {result.id} stands there before, with other results")
-        except ValueError as error:  # of JSON and UTF-8, too
-            damages.append(f"{place} is damaged ({error})")
-            if warn is None:
-                raise ValueError(f"{damages[-1]}: delete it and run it again") from error
-            warn(f"{damages[-1]}: it is left out")
-    if not results:
-        needed = f"no results in {str(workdir)!r}: it needs */result.json or runs.jsonl"
-        raise ValueError("; ".join(filter(None, [needed, *damages[:3], remedy])))
-    tried = {one.run for result in results.values() for one in result.rates}
-    kept = [result for result in results.values() if result.rates or result.id not in tried]
+    known: dict[str, tuple[str, Result]] = {}
+    for folder in map(Path, folders):
+        damages, there = [], 0
+        for place, text in _records(folder).items():
+            try:
+                result = records.parse(Result, text.decode())
+                first, same = known.setdefault(result.id, (place, result))
+                if same != result:
+                    raise ValueError(f"the run {result.id} has other results in {first}")
+                there += 1
+            except ValueError as error:  # of JSON and UTF-8, too
+                damages.append(f"{place} is damaged ({error})")
+                if warn is None:
+                    raise ValueError(f"{damages[-1]}: delete it and run it again") from error
+                warn(f"{damages[-1]}: it is left out")
+        if not there:
+            needed = f"no results in {str(folder)!r}: it needs */result.json or runs.jsonl"
+            advice = remedy.format(folder)
+            raise ValueError("; ".join(filter(None, [needed, *damages[:3], advice])))
+    tried = {one.run for _, result in known.values() for one in result.rates}
+    kept = [result for _, result in known.values() if result.rates or result.id not in tried]
     return sorted(kept, key=lambda result: result.id)
 
 
-def together(
-    folders: Iterable[str | Path], remedy: str = "", warn: Callable[[str], None] | None = None
-) -> list[Result]:
-    """The results that `load` reads from several folders, by their id; {} in the remedy stands for
-    the folder.
-
-    A run that lies in several folders counts once; ValueError where its results differ.
-    """
-    found: dict[str, tuple[Path, Result]] = {}
-    for folder in map(Path, folders):
-        for result in load(folder, remedy.format(folder), warn):
-            first_folder, first = found.setdefault(result.id, (folder, result))
-            if first != result:
-                raise ValueError(
-                    f"{str(first_folder)!r} and {str(folder)!r} both have the run {result.id}, "
-                    "with different results: `pe-jax compare` says what differs"
-                )
-    return sorted((result for _, result in found.values()), key=lambda result: result.id)
-
-
-# Index
+def _records(folder: Path) -> dict[str, bytes]:
+    # The records of a folder by the place where each stands.
+    published = folder / "runs.jsonl"
+    if published.is_file():
+        lines = enumerate(published.read_bytes().splitlines(), 1)
+        return {f"{published}, line {i}": line for i, line in lines if line}
+    texts = {}
+    for path in (one / "result.json" for one in atomic.entries(folder)):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            texts[str(path)] = path.read_bytes()
+    return texts
 
 
 class Missing(NamedTuple):
@@ -128,24 +110,90 @@ class Missing(NamedTuple):
     sentence: str
 
 
-@dataclass(frozen=True)
-class Scores:
-    """The scores of one run, way, metric and length, which one cell is the mean of.
+ABSENT = Missing(Reason.NOT_EVALUATED, SENTENCES[Reason.NOT_EVALUATED])
 
-    `values` are finite and as reports show them (of some metrics the logarithm), in the order of
-    the record; `seconds` is the median of a pass, None where none was timed.
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """The scores of one run, way, metric and length by replica: their mean and the half width of
+    its 95 % interval.
     """
 
-    values: dict[Replica, float] = field(default_factory=dict)
-    missing: dict[Replica, Missing] = field(default_factory=dict)
+    values: Mapping[Any, float] = field(default_factory=dict)
+    """Finite, and as reports show them: of some metrics the logarithm."""
+    missing: Mapping[Any, Missing] = field(default_factory=dict)
+    """The replicas that should have a value and have none."""
     seconds: float | None = None
+    """The median of a pass; None where none was timed."""
+    best: bool = False
+    """Prints bold: no test tells it from the best of its column."""
+
+    @classmethod
+    def empty(cls, why: str) -> Cell:
+        """A cell without a value, for a reason that is not of its replicas."""
+        return cls(missing={"": Missing(Reason.NOT_EVALUATED, why)})
+
+    @functools.cached_property
+    def interval(self) -> stats.Interval:
+        return stats.interval([*self.values.values()])
+
+    @property
+    def mean(self) -> float:
+        return self.interval.mean
+
+    @property
+    def half(self) -> float:
+        return self.interval.half
+
+    @property
+    def n(self) -> int:
+        return len(self.values)
+
+    @property
+    def replicas(self) -> int:
+        """How many values it should be the mean of."""
+        return len(self.values) + len(self.missing)
+
+    @property
+    def reason(self) -> str:
+        """Why replicas are missing, for a footnote."""
+        each = "; ".join(f"{replica} {why.sentence}" for replica, why in self.missing.items())
+        if self.missing and self.values:
+            return f"n={self.n} of {self.replicas}: {each}"
+        reasons = {why.sentence for why in self.missing.values()}
+        return each if len(reasons) > 1 else "".join(reasons)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the model cannot serve the length: too many positions, or nothing finite."""
+        kinds = {why.reason for why in self.missing.values()}
+        return not self.values and bool(kinds) and kinds <= LOST
 
 
-class Index(dict[Key, Scores]):
-    """Scores by (run id, way, metric, length); empty Scores where nothing was evaluated."""
+LOST = {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}
 
-    def __missing__(self, key: Key) -> Scores:
-        return Scores()
+
+def minus(a: Cell, b: Cell) -> Cell:
+    """a - b, by the replicas that both have."""
+    shared = sorted(a.values.keys() & b.values.keys())
+    return Cell({r: a.values[r] - b.values[r] for r in shared}, {**a.missing, **b.missing})
+
+
+def mean(lengths: Sequence[Cell]) -> Cell:
+    """The mean over lengths of each replica that has all of them."""
+    if not lengths:
+        return Cell.empty(ABSENT.sentence)
+    shared = set.intersection(*(set(cell.values) for cell in lengths))
+    missing = {r: why for cell in lengths for r, why in cell.missing.items()}
+    values = {r: sum(c.values[r] for c in lengths) / len(lengths) for r in sorted(shared)}
+    return Cell(values, missing)
+
+
+class Index(dict[Key, Cell]):
+    """Cells by (run id, way, metric, length); an empty one where nothing was evaluated."""
+
+    def __missing__(self, key: Key) -> Cell:
+        return Cell.empty(ABSENT.sentence)
 
 
 class Evaluated(NamedTuple):
@@ -186,12 +234,11 @@ class Study:
     """By id; those of `groups` and their oracles."""
     groups: tuple[Group, ...]
     metrics: Mapping[str, Metric]
-    """By name, those with scores: of text first, then by their mean place in the records."""
+    """By name, those of text first, as in the records."""
     scores: Index
     evaluated: Mapping[tuple[str, str], Evaluated]
     """By (run id, metric)."""
-    curves: Mapping[Key, Curve]
-    """The finite values by position or depth."""
+    curves: Mapping[Key, Binned]
 
     @classmethod
     def of(cls, results: Sequence[Result]) -> Study:
@@ -200,9 +247,9 @@ class Study:
         """
         known = _metrics(results)
         scores = {result.id: _scores(result, known) for result in results}
-        found = groups.comparable(results)
-        names = groups.names([group.runs[0] for group in found]) if found else []
-        grouped = tuple(map(_group, names, found))
+        comparable = groups.comparable(results)
+        names = groups.names([group.runs[0] for group in comparable]) if comparable else []
+        grouped = tuple(map(_group, names, comparable))
         for group in grouped:
             oracle = _oracle_of_text(group, scores)
             for run in group.runs:
@@ -213,21 +260,29 @@ class Study:
                 }
                 for metric, best in ((BITS, bayes), (TEXT, oracle)):
                     scores[run.id] |= _shares(run, metric, best, scores[run.id])
-        index = Index({key: own for of_run in scores.values() for key, own in of_run.items()})
-        if not any(scores[run.id] for group in grouped for run in group.runs):
+        used = dict.fromkeys(key[2] for g in grouped for run in g.runs for key in scores[run.id])
+        if not used:
             raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
-        order = _ordered([scores[run.id] for group in grouped for run in group.runs], known)
-        curves: dict[Key, Curve] = {}
+        names = sorted(
+            used, key=lambda name: (isinstance(known[name], SampleMetric), name == HEADROOM.name)
+        )
+        curves: dict[Key, Binned] = {}
         for result in results:
             for c in result.curves:
                 curve = curves.setdefault((result.id, c.way, c.metric, c.length), {})
                 for x, value in zip(c.position, c.value, strict=True):
-                    at = curve.setdefault(x, {})
+                    values = curve.setdefault(x, {})
                     if value is not None and math.isfinite(value):
-                        at[c.replica] = value
-        curves = {key: dict(sorted(curve.items())) for key, curve in curves.items()}
-        runs = {result.id: result for result in results}
-        return cls(runs, grouped, order, index, _evaluated(index), curves)
+                        values[c.replica] = value
+        index = Index({key: cell for of_run in scores.values() for key, cell in of_run.items()})
+        return cls(
+            {result.id: result for result in results},
+            grouped,
+            {name: known[name] for name in names} | known,
+            index,
+            _evaluated(index),
+            {key: dict(sorted(curve.items())) for key, curve in curves.items()},
+        )
 
     def part(self, runs: Sequence[Result]) -> Study:
         """Some of the runs, grouped anew, with the scores of this study: their headroom may be that
@@ -240,20 +295,15 @@ class Study:
         """The first metric, of samples or else of text, that models as trained have curves of."""
         ids = {run.id for run in runs}
         names = {name for id, way, name, _ in self.curves if id in ids and not way}
-        return next(
-            (
-                self.metrics[name]
-                for name in _by_name(names)
-                if isinstance(self.metrics[name], SampleMetric) == samples
-            ),
-            None,
-        )
+        for name, metric in self.metrics.items():
+            if name in names and isinstance(metric, SampleMetric) == samples:
+                return metric
+        return None
 
 
 def _metrics(results: Iterable[Result]) -> dict[str, Metric]:
     users = {name: metric for result in results for name, metric in result.metrics.items()}
-    names = {row.metric for result in results for row in result.rows}
-    names |= {curve.metric for result in results for curve in result.curves}
+    names = dict.fromkeys(one.metric for r in results for one in (*r.rows, *r.curves))
     return {HEADROOM.name: HEADROOM} | {
         name: METRICS.get(name)
         or (_users(name, users[name]) if name in users else Metric(name, UNKNOWN.format(name)))
@@ -276,46 +326,32 @@ def _users(name: str, described: UsersMetric) -> Metric:
     return dataclasses.replace(like, name=name, **own)
 
 
-def _by_name(names: Iterable[str]) -> list[str]:
-    # Those of METRICS first, in its order.
-    present = set(names)
-    return [name for name in METRICS if name in present] + sorted(present - METRICS.keys())
-
-
-def _ordered(
-    runs: Iterable[Mapping[Key, Scores]], metrics: Mapping[str, Metric]
-) -> dict[str, Metric]:
-    places: dict[str, list[int]] = defaultdict(list)
-    for scores in runs:
-        for place, name in enumerate(dict.fromkeys(metric for _, _, metric, _ in scores)):
-            places[name].append(place)
-    names = sorted(
-        _by_name(places),
-        key=lambda name: (isinstance(metrics[name], SampleMetric), statistics.fmean(places[name])),
-    )
-    return {name: metrics[name] for name in (*names, *_by_name(metrics.keys() - places.keys()))}
-
-
-def _scores(result: Result, metrics: Mapping[str, Metric]) -> dict[Key, Scores]:
+def _scores(result: Result, metrics: Mapping[str, Metric]) -> dict[Key, Cell]:
     rows: dict[Key, list[Row]] = defaultdict(list)
+    replicas: dict[str, set[Replica]] = defaultdict(set)
     for row in result.rows:
         rows[result.id, row.way, row.metric, row.length].append(row)
-    return {key: _of_rows(own, metrics[key[2]].logarithm) for key, own in rows.items()}
+        replicas[row.metric].add(row.replica)
+    return {
+        key: _cell(of_key, sorted(replicas[key[2]]), metrics[key[2]].logarithm)
+        for key, of_key in rows.items()
+    }
 
 
-def _of_rows(rows: Sequence[Row], logarithm: bool) -> Scores:
+def _cell(rows: Sequence[Row], replicas: Sequence[Replica], logarithm: bool) -> Cell:
     timed = [row.seconds for row in rows if row.seconds]
-    scores = Scores(seconds=statistics.median(timed) if timed else None)
+    values, missing = {}, dict.fromkeys(replicas, ABSENT)
     for row in rows:
         value = math.nan if row.value is None else row.value
         if logarithm:
             value = math.log(value) if value > 0 else math.nan
         if math.isfinite(value):
-            scores.values[row.replica] = value
+            values[row.replica] = value
+            missing.pop(row.replica, None)
         else:
             sentence = row.why or SENTENCES[Reason.NOT_FINITE]
-            scores.missing[row.replica] = Missing(row.reason or Reason.NOT_FINITE, sentence)
-    return scores
+            missing[row.replica] = Missing(row.reason or Reason.NOT_FINITE, sentence)
+    return Cell(values, missing, statistics.median(timed) if timed else None)
 
 
 def _group(name: str, group: groups.Comparable) -> Group:
@@ -328,79 +364,64 @@ def _group(name: str, group: groups.Comparable) -> Group:
 
 
 def _by_model(oracles: Iterable[Result], runs: Sequence[Result]) -> dict[str, list[Result]]:
-    # A model is the run with the oracle's label, of several the one with its settings, too.
+    # A model is the run with the oracle's label, of several the one with its rate, too.
     found: dict[str, list[Result]] = {}
     for oracle in oracles:
         same = [run for run in runs if run.label == oracle.label]
         if len(same) > 1:
-            same = [run for run in same if _training(run) == _training(oracle)]
+            same = [run for run in same if _rate(run) == _rate(oracle)]
         found.setdefault(same[0].id if len(same) == 1 else oracle.label, []).append(oracle)
     return found
 
 
-def _training(result: Result) -> dict[str, Any]:
-    # The settings of training in which an oracle may not differ.
-    free = groups.OF_TRAINING | labels.COMPUTED | {"lm.attention"}
-    return {
-        name: value
-        for name, value in labels.settings(result.config).items()
-        if name not in free and not name.startswith(("eval.", "run."))
-    }
+def _rate(run: Result) -> float | None:
+    return run.config.get("train", {}).get("rate")
 
 
 def _oracle_of_text(
-    group: Group, scores: Mapping[str, Mapping[Key, Scores]]
+    group: Group, scores: Mapping[str, Mapping[Key, Cell]]
 ) -> dict[tuple[Way, int], float]:
     # Means of the best oracle, at its longest length, at the lengths at which it gains LEAST or
     # more, and at that of training.
-    found = []
+    candidates = []
     models = {run.id: run for run in group.runs}
     for id, oracles in group.oracles.items():
         if id in models:
             means = {}
             for run in (models[id], *oracles):
                 key = run.id, AS_TRAINED, TEXT, run.train.length
-                values = scores[run.id].get(key, Scores()).values
-                means[run.train.length] = statistics.fmean(values.values()) if values else math.nan
+                means[run.train.length] = scores[run.id].get(key, Cell()).mean
             start = means.pop(group.train_length)
             gained = {n: mean for n, mean in means.items() if start - mean >= LEAST}
-            found += [{group.train_length: start} | gained] if gained else []
-    best = min(found, key=lambda means: means[max(means)], default={})
+            candidates += [{group.train_length: start} | gained] if gained else []
+    best = min(candidates, key=lambda means: means[max(means)], default={})
     return {(AS_TRAINED, n): mean for n, mean in best.items()}
 
 
 def _shares(
-    result: Result, metric: str, best: Mapping[tuple[Way, int], float], scores: Mapping[Key, Scores]
-) -> dict[Key, Scores]:
-    train, found = result.train.length, {}
-    for id, way, name, length in scores:
+    result: Result, metric: str, best: Mapping[tuple[Way, int], float], scores: Mapping[Key, Cell]
+) -> dict[Key, Cell]:
+    train, shares = result.train.length, {}
+    for (id, way, name, length), end in scores.items():
         task = way if (way, train) in best else AS_TRAINED  # a variant has an oracle of its own
         most = best.get((task, train), math.nan) - best.get((task, length), math.nan)
-        if name != metric or length <= train or not most > 0:  # no context to use
-            continue
-        start, end = (scores.get((id, way, metric, n), Scores()) for n in (train, length))
-        values = {
-            replica: 100 * (start.values[replica] - value) / most
-            for replica, value in end.values.items()
-            if replica in start.values
-        }
-        known = start.values.keys() | start.missing.keys()
-        lost = [r for r in (*end.missing, *end.values) if r in known and r not in values]
-        missing = {r: start.missing.get(r) or end.missing[r] for r in lost}
-        if values or missing:
-            found[id, way, HEADROOM.name, length] = Scores(values, missing, end.seconds)
-    return found
+        start = scores.get((id, way, metric, train))
+        if name == metric and length > train and most > 0 and start:  # there is context to use
+            change = minus(end, start)
+            values = {replica: -100 * value / most for replica, value in change.values.items()}
+            shares[id, way, HEADROOM.name, length] = Cell(values, change.missing, end.seconds)
+    return shares
 
 
 def _evaluated(scores: Index) -> dict[tuple[str, str], Evaluated]:
-    keys = defaultdict(list)
-    for run, way, metric, length in scores:
-        keys[run, metric].append((way, length, scores[run, way, metric, length]))
+    keys: dict[tuple[str, str], list[Key]] = defaultdict(list)
+    for key in scores:
+        keys[key[0], key[2]].append(key)
     return {
-        key: Evaluated(
-            tuple(sorted({r for _, _, one in own for r in (*one.values, *one.missing)})),
-            tuple(sorted({way for way, _, _ in own}, key=str)),
-            tuple(sorted({length for _, length, _ in own})),
+        name: Evaluated(
+            tuple(sorted({r for key in own for r in (*scores[key].values, *scores[key].missing)})),
+            tuple(sorted({way for _, way, _, _ in own}, key=str)),
+            tuple(sorted({length for *_, length in own})),
         )
-        for key, own in keys.items()
+        for name, own in keys.items()
     }

@@ -1,9 +1,9 @@
 """The table of a metric and a group of runs: means over replicas with 95 % intervals.
 
-A cell keeps the values that it is the mean of: bold marks and differences from a baseline are
-computed from the table alone. sheets.py lays a table out, sheet.py prints it.
+Bold marks and differences from a baseline are computed from the values in its cells. sheets.py lays
+a table out, sheet.py prints it.
 
-Reference rows are compared with the models by eye, and have no rank, no bold and no test. In a
+Reference rows are compared with the models by eye, and have no bold and no test. In a
 table of text they show what a longer context is worth:
 
 A, cropped to L       the value of A at the training length L, at every longer length: what A scores
@@ -19,23 +19,20 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-import numpy as np
-
 from pe_jax.metric import Metric, SampleMetric
-from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Way
+from pe_jax.record import AS_TRAINED, Reason, Replica, Result, Way
 from pe_jax.report import groups, labels, stats
 from pe_jax.report.sheet import Note
-from pe_jax.report.study import Evaluated, Group, Missing, Scores, Study
+from pe_jax.report.study import ABSENT, Cell, Group, Study, mean, minus
 
-SOLVED = 99.0
-"""Percent right from which on a seed, or the mean of a model, solves the training length; beyond
-it, it is `stats.SOLVED_BEYOND`."""
+SOLVED, SOLVED_BEYOND = 99.0, 90.0
+"""Percent right from which on a seed, or the mean of a model, solves the training length; and a
+seed a length beyond it."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows of text."""
 CROP = ("same_targets", "nonoverlapping")
@@ -43,39 +40,13 @@ CROP = ("same_targets", "nonoverlapping")
 COLUMNS = 7
 """How many lengths a table of samples has at most."""
 MODELS, SHOWN = 100, 12
-"""Of more than MODELS models none is ranked, and figures and the terminal have the SHOWN best: the
-lines of more cannot be told apart, and take minutes to draw.
+"""Of more than MODELS models, figures and the terminal have the SHOWN best: the lines of more
+cannot be told apart, and take minutes to draw.
 """
 MOST_FREQUENT = "most frequent"
 NAMES = {MOST_FREQUENT: "most frequent target", "bayes": "Bayes"}
-ABSENT = Missing(Reason.NOT_EVALUATED, SENTENCES[Reason.NOT_EVALUATED])
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A mean of values by replica and the half width of its 95 % interval."""
-
-    values: Mapping[Any, float] = field(default_factory=dict, repr=False)
-    mean: float = math.nan
-    half: float = math.nan
-    n: int = 0
-    reason: str = ""  # why replicas are missing, for a footnote
-    lost: bool = False  # the model cannot serve the length: too many positions, or not finite
-    best: bool = False  # prints bold: no test tells it from the best of its column
-
-    @classmethod
-    def of(cls, scores: Scores, replicas: Sequence[Replica] = ()) -> Cell:
-        """The cell of scores, of which each of `replicas` should have one."""
-        missing = {r: scores.missing.get(r, ABSENT) for r in replicas if r not in scores.values}
-        each = "; ".join(f"{replica} {why.sentence}" for replica, why in missing.items())
-        reasons = {why.sentence for why in missing.values()}
-        reason = each if len(reasons) > 1 else "".join(reasons)
-        if missing and scores.values:
-            reason = f"n={len(scores.values)} of {len(replicas)}: {each}"
-        kinds = {why.reason for why in missing.values()}
-        lost = bool(kinds) and kinds <= {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}
-        interval = stats.interval([*scores.values.values()])
-        return cls(scores.values, *interval, reason, lost and not scores.values)
+UNTRIED = {Reason.OUT_OF_MEMORY, Reason.NOT_EVALUATED}
+"""Reasons that do not tell what a model can."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,29 +54,27 @@ class TableRow:
     """One model as trained or scored in another way, a reference, or a method without a model.
 
     `gain` is the value at the longest length minus the one at the training length, paired over
-    replicas; `effective` and `censored` are those of `stats.effective_length` on the means, of
-    samples in percent of `stats.solved_length`, and `beyond` is the mean over all lengths beyond
-    training.
+    replicas, and `beyond`, of a metric in percent, the mean over all lengths beyond training;
+    `effective` and `censored` are `stats.effective_length`, or in percent the longest length that
+    more than half of the seeds solve.
     """
 
-    run: str
     label: str
     way: Way
     cells: tuple[Cell, ...]
     gain: Cell
     effective: int | None
     censored: bool
-    replicas: int = 0  # how many scores a cell should be the mean of
+    beyond: Cell | None
+    replicas: int  # how many scores a cell should be the mean of
+    run: str = ""  # the id
     names: tuple[str, ...] = ()  # what a user may call it, the most exact first
     parameters: int | None = None  # numbers that its encodings have learned
     ms_per_step: float | None = None
     seconds: float | None = None  # of a window of the longest length, the median over places
     rate: float | None = None  # the learning rate, of several the chosen one
-    rate_edge: str = ""  # "lowest" or "highest" where the rate is that of those tried
     solved: int | None = None  # of a task: how many seeds solve the training length
     compared: bool = True  # with others beyond the training length: of a task only if it is solved
-    rank: stats.Rank | None = None  # over lengths beyond training, of models as trained
-    beyond: Cell | None = None
     method: str = ""  # of a method without a model its name, or CROPPED or TRAINED_AT
     together: bool = False  # whether all swaps stand in one block: where a table has one model
 
@@ -244,23 +213,20 @@ def _column_lengths(lengths: Sequence[int], train: int) -> tuple[int, ...]:
 
 def _table(study: Study, group: Group, metric: Metric) -> Table:
     runs = tuple(run for run in group.runs if (run.id, metric.name) in study.evaluated)
-    own = {run.id: study.evaluated[run.id, metric.name] for run in runs}
-    every = tuple(sorted({length for one in own.values() for length in one.lengths}))
+    evaluated = {run.id: study.evaluated[run.id, metric.name] for run in runs}
+    every = tuple(sorted({length for one in evaluated.values() for length in one.lengths}))
     samples = isinstance(metric, SampleMetric)
     columns = _column_lengths(every, group.train_length) if samples else every
-    kind = own[runs[0].id].replicas[0].kind
+    kind = evaluated[runs[0].id].replicas[0].kind
     alone = len(runs) == 1 and (kind != "seed" or not samples)
     empty = Table(metric, group, runs, (), columns, every, kind)
-    rows = sorted(
-        (
-            _row(study, empty, run, way, own[run.id], alone)
-            for run in runs
-            for way in own[run.id].ways
-        ),
-        key=lambda row: _order(row, metric.sign),
-    )
-    candidates = [row for row in rows if row.candidate]
-    marked = _ranked(study, empty, _marked(empty, candidates))
+    rows = [
+        replace(_scored(study, empty, run, way), together=alone)
+        for run in runs
+        for way in evaluated[run.id].ways
+    ]
+    rows.sort(key=lambda row: _order(row, metric.sign))
+    marked = _marked(empty, [row for row in rows if row.candidate])
     rows = [*marked, *_references(study, empty, marked), *rows[len(marked) :]]
     for row in _methods(empty):
         ends = [i for i, other in enumerate(rows, 1) if other.block == row.block]
@@ -269,53 +235,57 @@ def _table(study: Study, group: Group, metric: Metric) -> Table:
 
 
 def _row(
-    study: Study, table: Table, result: Result, way: Way, own: Evaluated, alone: bool
+    table: Table, label: str, way: Way, cells: Mapping[int, Cell], method: str = ""
 ) -> TableRow:
-    metric, train, columns = table.metric, result.train.length, table.lengths
-    scores = {n: study.scores[result.id, way, metric.name, n] for n in (*table.evaluated, train)}
-    cells = tuple(Cell.of(scores[n], own.replicas) for n in columns)
-    start, end = scores[train], scores[columns[-1]]
-    beyond, solved, compared = None, None, True
-    effective, censored = None, False
+    # `cells` are by all evaluated lengths and that of training.
+    metric, train = table.metric, table.train_length
+    shown = tuple(cells[n] for n in table.lengths)
+    beyond, reach = None, stats.Reach(None, False)
     if in_percent(metric):
-        beyond = Cell.of(mean([scores[n] for n in table.evaluated if n > train]), own.replicas)
-        # a lack of memory does not tell what the model can
-        known = [n for n in table.evaluated if n == train or _is_tried(scores[n])]
-        values = [[scores[n].values.get(r, math.nan) for r in own.replicas] for n in known]
-        effective, censored = stats.solved_length(known, values, train)
-        if own.replicas[0].kind == "seed" and (start.values or start.missing):
-            right = list(start.values.values())
-            solved = sum(value >= SOLVED for value in right)
-            compared = bool(right) and statistics.fmean(right) >= SOLVED
+        beyond = mean([cells[n] for n in table.evaluated if n > train])
+        held = {
+            n: 2 * sum(value >= SOLVED_BEYOND for value in cell.values.values()) > cell.replicas
+            for n, cell in ((n, cells[n]) for n in table.evaluated)
+            if n == train or cell.values or {why.reason for why in cell.missing.values()} - UNTRIED
+        }
+        reach = stats.reach(held, train)
     elif getattr(metric, "compares", "") != "divergence":  # which is 0 at the training length
-        served = [
-            metric.sign * math.inf if cell.lost and n > train else cell.mean
-            for n, cell in zip(columns, cells, strict=True)
-        ]
-        effective, censored = stats.effective_length(columns, served, train, sign=metric.sign)
-    shared = sorted(start.values.keys() & end.values.keys())
-    gains = {replica: end.values[replica] - start.values[replica] for replica in shared}
-    label = labels.in_way(table.group.labels[result.id], way, result.train)
-    spec = result.config.get("pe", {}).get("spec", "")
-    return TableRow(
-        run=result.id,
-        label=label,
-        way=way,
-        cells=cells,
-        gain=Cell.of(Scores(gains, end.missing | start.missing), own.replicas),
-        effective=effective,
-        censored=censored,
-        replicas=len(own.replicas),
-        names=(label, str(way)) if way else (label, result.label, spec),
-        parameters=result.parameters.encoding if result.parameters and result.train.steps else None,
-        ms_per_step=result.train.ms_per_step,
-        seconds=end.seconds,
-        rate=rate(result),
-        rate_edge=_edge(result),
+        worst = metric.sign * math.inf
+        served = {
+            n: worst if cell.lost and n > train else cell.mean
+            for n, cell in zip(table.lengths, shown, strict=True)
+        }
+        reach = stats.effective_length(served, train, sign=metric.sign)
+    gain, replicas = minus(shown[-1], cells[train]), max(cell.replicas for cell in shown)
+    return TableRow(label, way, shown, gain, *reach, beyond, replicas, method=method)
+
+
+def _scored(study: Study, table: Table, run: Result, way: Way, crop: int | None = None) -> TableRow:
+    # The row of a run; with `crop`, what it scores where it never sees more tokens at once.
+    metric, train = table.metric, table.train_length
+    cells = {
+        n: study.scores[run.id, way, metric.name, min(n, crop or n)]
+        for n in (*table.evaluated, train)
+    }
+    label = labels.in_way(table.group.labels[run.id], way, run.train)
+    row = _row(table, f"{label}, cropped to {crop}" if crop else label, way, cells)
+    solved, compared = None, True
+    of_seeds = table.replicate == "seed" and (run.id, way, metric.name, train) in study.scores
+    if in_percent(metric) and of_seeds:
+        solved = sum(value >= SOLVED for value in cells[train].values.values())
+        compared = cells[train].mean >= SOLVED
+    spec = run.config.get("pe", {}).get("spec", "")
+    return replace(
+        row,
+        run=run.id,
+        names=(label, str(way)) if way else (label, run.label, spec),
+        parameters=run.parameters.encoding if run.parameters and run.train.steps else None,
+        ms_per_step=run.train.ms_per_step,
+        seconds=study.scores[run.id, way, metric.name, table.lengths[-1]].seconds,
+        rate=rate(run),
         solved=solved,
         compared=compared,
-        beyond=beyond,
-        together=alone,
+        method=CROPPED if crop else "",
     )
 
 
@@ -324,27 +294,6 @@ def rate(result: Result) -> float | None:
     if result.rates:
         return min(result.rates, key=lambda tried: tried.mean).rate
     return result.config.get("train", {}).get("rate")
-
-
-def _edge(result: Result) -> str:
-    chosen, tried = rate(result), {one.rate for one in result.rates}
-    if len(tried) < 2:
-        return ""
-    return "lowest" if chosen == min(tried) else "highest" if chosen == max(tried) else ""
-
-
-def _is_tried(scores: Scores) -> bool:
-    why = [missing.reason for missing in scores.missing.values()]
-    return bool(scores.values) or any(reason is not Reason.OUT_OF_MEMORY for reason in why)
-
-
-def mean(lengths: Sequence[Scores]) -> Scores:
-    """The mean over lengths of each replica that has all of them."""
-    shared = set.intersection(*(set(one.values) for one in lengths)) if lengths else set()
-    return Scores(
-        {r: sum(one.values[r] for one in lengths) / len(lengths) for r in sorted(shared)},
-        {r: why for one in lengths for r, why in one.missing.items()},
-    )
 
 
 def _order(row: TableRow, sign: int) -> tuple[Any, ...]:
@@ -380,21 +329,6 @@ def _marked(table: Table, rows: Sequence[TableRow]) -> list[TableRow]:
     ]
 
 
-def _ranked(study: Study, table: Table, rows: list[TableRow]) -> list[TableRow]:
-    ranked = [row for row in rows if row.trained and row.compared]
-    longer = [n for n in table.evaluated if n > table.train_length]
-    metric = table.metric.name
-    every = [study.evaluated[run.id, metric].replicas for run in table.runs]
-    replicas = sorted(set.intersection(*map(set, every)))
-    if not 2 <= len(ranked) <= MODELS or not longer or not replicas:
-        return rows
-    scores = [[study.scores[row.run, AS_TRAINED, metric, n] for n in longer] for row in ranked]
-    values = [[[one.values.get(r, math.nan) for one in own] for r in replicas] for own in scores]
-    ranks = stats.reciprocal_ranks(table.metric.sign * np.array(values))
-    by_row = dict(zip(ranked, ranks, strict=True))
-    return [replace(row, rank=by_row.get(row)) for row in rows]
-
-
 # Reference rows
 
 
@@ -409,7 +343,9 @@ def _references(study: Study, table: Table, rows: Sequence[TableRow]) -> list[Ta
         known = [row for row in models.values() if row.cells[place].n]
         best = sorted(known, key=lambda row: metric.sign * row.cells[place].mean)[:1]
         named = [models[id] for id in table.group.oracles if id in models]
-        found = [_cropped(row, place, lengths) for row in named or best]
+        found = [
+            _scored(study, table, study.runs[row.run], AS_TRAINED, train) for row in named or best
+        ]
     for id, longer in table.group.oracles.items():
         ids = {run.train.length: run.id for run in longer}
         if ids.keys().isdisjoint(lengths):  # not evaluated at its own training length
@@ -417,52 +353,11 @@ def _references(study: Study, table: Table, rows: Sequence[TableRow]) -> list[Ta
         label = longer[0].label
         if id in models:
             label, ids[train] = models[id].label, id
-        found.append(_trained_at(study, table, label, ids))
+        cells = {n: Cell.empty(f"no run of it is trained at {n}") for n in lengths}
+        cells[train] = Cell.empty(f"no one run of it that is trained at {train} is shown")
+        cells |= {n: study.scores[id, AS_TRAINED, metric.name, n] for n, id in ids.items()}
+        found.append(_row(table, f"{label}, trained at E", AS_TRAINED, cells, TRAINED_AT))
     return found
-
-
-def _cropped(row: TableRow, place: int, lengths: Sequence[int]) -> TableRow:
-    cells = [replace(cell, best=False) for cell in row.cells]
-    return replace(
-        row,
-        label=f"{row.label}, cropped to {lengths[place]}",
-        cells=(*cells[:place], *[cells[place]] * (len(lengths) - place)),
-        gain=Cell.of(Scores(dict.fromkeys(cells[place].values, 0.0))),
-        effective=lengths[-1],
-        censored=True,
-        rank=None,
-        method=CROPPED,
-    )
-
-
-def _trained_at(study: Study, table: Table, label: str, ids: Mapping[int, str]) -> TableRow:
-    metric, train, lengths = table.metric, table.train_length, table.lengths
-    why = {n: f"no run of it is trained at {n}" for n in lengths}
-    why[train] = f"no one run of it that is trained at {train} is shown"
-    replicas = {
-        n: study.evaluated[id, metric.name].replicas
-        for n, id in ids.items()
-        if (id, metric.name) in study.evaluated
-    }
-    scores = {n: study.scores[id, AS_TRAINED, metric.name, n] for n, id in ids.items()}
-    cells = [
-        Cell.of(scores[n], replicas.get(n, ())) if n in scores else Cell(reason=why[n])
-        for n in lengths
-    ]
-    ends = [scores.get(n, Scores()).values for n in (lengths[-1], train)]
-    means = [cell.mean for cell in cells]
-    effective, censored = stats.effective_length(lengths, means, train, sign=metric.sign)
-    return TableRow(
-        run="",
-        label=f"{label}, trained at E",
-        way=AS_TRAINED,
-        cells=tuple(cells),
-        gain=Cell({}, *stats.paired(*ends)),
-        effective=effective,
-        censored=censored,
-        replicas=max(map(len, replicas.values()), default=0),
-        method=TRAINED_AT,
-    )
 
 
 def _methods(table: Table) -> list[TableRow]:
@@ -473,33 +368,10 @@ def _methods(table: Table) -> list[TableRow]:
         if metric == table.metric.name
     ]
     known.sort(key=lambda one: (str(one[0]), one[1] != MOST_FREQUENT, one[1]))
-    return [_method(table, *one) for one in known]
-
-
-def _method(table: Table, way: Way, name: str, values: Mapping[int, float]) -> TableRow:
-    def cell(known: Sequence[float]) -> Cell:
-        if not known or any(map(math.isnan, known)):
-            return Cell(reason="not evaluated")
-        return Cell(mean=sum(known) / len(known), n=1)
-
-    train, every = table.train_length, table.evaluated
-    at = {n: values.get(n, math.nan) for n in (*every, train)}
-    gain, beyond = Cell(), None
-    if in_percent(table.metric):
-        effective, censored = stats.solved_length(every, [[at[n]] for n in every], train)
-        beyond = cell([at[n] for n in every if n > train])
-    else:
-        means, sign = [at[n] for n in every], table.metric.sign
-        effective, censored = stats.effective_length(every, means, train, sign=sign)
-        gain = cell([at[every[-1]] - at[train]])
-    return TableRow(
-        run="",
-        label=", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", str(way)])),
-        way=way,
-        cells=tuple(cell([at[n]]) for n in table.lengths),
-        gain=gain,
-        effective=effective,
-        censored=censored,
-        beyond=beyond,
-        method=name,
-    )
+    rows = []
+    for way, name, values in known:
+        cells = dict.fromkeys((*table.evaluated, table.train_length), Cell.empty(ABSENT.sentence))
+        cells |= {n: Cell({name: value}) for n, value in values.items() if not math.isnan(value)}
+        label = ", ".join(filter(None, [f"no model: {NAMES.get(name, name)}", str(way)]))
+        rows.append(_row(table, label, way, cells, name))
+    return rows

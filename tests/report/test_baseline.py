@@ -159,7 +159,7 @@ def test_of_a_single_model_the_swaps_are_compared():
 def test_beside_another_model_swaps_are_not_compared():
     (found,) = compared([swapped(), replace(BETTER, id="alibi")])
     assert [row.label for row, _ in found.rows] == ["alibi"]
-    with pytest.raises(ValueError, match="nothing can be compared with 'rope'"):
+    with pytest.raises(ValueError, match="called 'rope'. Known: none, as that takes two"):
         compared([ROPE], "rope")
 
 

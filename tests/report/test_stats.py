@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 import scipy.stats
 
 from pe_jax.report import stats
@@ -41,7 +40,10 @@ def test_paired_uses_common_seeds_and_cancels_what_they_share():
     assert stats.paired(a, b) == (0.5, 0.0, 3)
 
 
-LENGTHS = [32, 64, 128, 256, 512]
+def effective(values, sign=1):
+    """Of values at five lengths, trained at the second, in no order."""
+    by_length = dict(zip([32, 64, 128, 256, 512], values, strict=True))
+    return stats.effective_length(dict(reversed(by_length.items())), 64, sign)
 
 
 def test_effective_length():
@@ -54,7 +56,7 @@ def test_effective_length():
         ([1.0, 2.0, 2.0, math.inf, math.nan], (128, False)),
         ([1.0, math.nan, 2.0, 2.0, 2.0], (None, False)),
     ):
-        assert stats.effective_length(LENGTHS, values, 64) == expected, values
+        assert effective(values) == expected, values
 
 
 def test_effective_length_stays_close_on_the_worse_side():
@@ -66,41 +68,14 @@ def test_effective_length_stays_close_on_the_worse_side():
         ([0.0, -2.0, -2.01, -2.03, -1.0], -1, (128, False)),  # as of a log-likelihood
         ([0.0, -2.0, -2.5, -1.97, -2.0], 1, (128, False)),
     ):
-        assert stats.effective_length(LENGTHS, values, 64, sign=sign) == expected, values
+        assert effective(values, sign) == expected, values
 
 
-def test_effective_length_takes_lengths_in_any_order():
-    assert stats.effective_length([256, 64, 128], [2.5, 2.0, 2.01], 64) == (128, False)
-
-
-def test_reciprocal_ranks_of_a_known_order():
-    best, middle, worst = [1.0, 1.0], [2.0, 2.0], [3.0, math.nan]
-    values = np.array([[best, best], [middle, worst], [worst, middle]])
-    ranks = stats.reciprocal_ranks(values)
-    assert ranks[0].mean == 1.0
-    assert ranks[1].mean == pytest.approx((1 / 2 + 1 / 3) / 2) == ranks[2].mean
-
-
-def test_reciprocal_ranks_share_the_better_rank_and_put_the_missing_last():
-    values = np.array([[[1.0]], [[1.0]], [[math.nan]], [[2.0]], [[math.nan]]])
-    ranks = stats.reciprocal_ranks(values)
-    assert [rank.mean for rank in ranks] == pytest.approx([1, 1, 1 / 5, 1 / 3, 1 / 5])
-    assert math.isnan(ranks[0].low)
-    first_and_second = np.array([[[1.0, 2.0]], [[2.0, 1.0]]])
-    assert [rank.mean for rank in stats.reciprocal_ranks(first_and_second)] == [0.75, 0.75]
-
-
-def test_solved_length_wants_more_than_half_of_the_seeds():
-    for values, expected in (
-        ([[95, 95, 20], [90, 91, 20], [95, 20, 20]], (16, False)),
-        ([[95, 95], [95, 20], [95, 95]], (8, False)),  # half of the seeds are not most of them
-        ([[95, 20], [95, 95], [95, 95]], (0, False)),
-        ([[95, 95, math.nan]] * 3, (32, True)),
+def test_a_length_is_reached_if_all_from_that_of_training_on_are():
+    for held, expected in (
+        ({8: True, 16: True, 32: False}, (16, False)),
+        ({8: True, 32: True, 16: False}, (8, False)),
+        ({4: False, 8: True, 16: True}, (16, True)),
+        ({8: False, 16: True}, (0, False)),
     ):
-        assert stats.solved_length([8, 16, 32], values, 8) == expected
-        assert stats.solved_length([4, 8, 16, 32], [[0] * 3, *values], 8) == expected
-
-
-def test_reciprocal_ranks_are_the_same_each_time():
-    values = np.random.default_rng(0).normal(size=(4, 5, 3))
-    assert stats.reciprocal_ranks(values) == stats.reciprocal_ranks(values)
+        assert stats.reach(held, 8) == expected
