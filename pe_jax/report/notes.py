@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from pe_jax.record import HELD_OUT, Result
+from pe_jax.record import HELD_OUT, Result, few
 from pe_jax.report.groups import draws, other_text
 from pe_jax.report.sheet import FIRST, Note
 from pe_jax.report.table import SOLVED, SOLVED_BEYOND, Table
 from pe_jax.report.table import rate as rate_of
-from pe_jax.report.words import capital, count, each, join
+from pe_jax.report.words import capital, each, join
 
 GLOSSARY = {
     "±": "half of the 95 % interval by Student's t over {replicates}",
@@ -42,8 +42,6 @@ GLOSSARY = {
     "samples, most frequent symbol that of all places together; 3-gram is how often each label "
     "came behind the last three tokens in other samples; Bayes is the prediction that is best on "
     "average, given the tokens so far; guess is a simple method of the task's own",
-}
-DIFFERENCES = {
     "Difference": "paired over {replicates}, ± half of the 95 % interval by Student's t",
     "Better, worse": "paired t test over {replicates} at 5 %, two-sided (McNemar's exact test "
     "where a score is right or wrong), p values adjusted by Holm's method over the rows of a "
@@ -51,15 +49,10 @@ DIFFERENCES = {
     "Equal": "to the bit",
     "Equivalent": "two one-sided paired t tests at 5 % (exact binomial tests where a score is "
     "right or wrong), adjusted in the same way, hold the mean difference within the margin",
+    "B − A": "paired over the {replicates} that both have; better: two-sided paired t test at 5 % "
+    "(McNemar's exact test where a score is right or wrong), p values not adjusted",
 }
 THEN = ", then "  # between the commits of one run in a record
-FEW = 8  # models up to which a sentence names all
-COMPARISON = {
-    "±": "half of the 95 % interval by Student's t; that of B − A is paired where A and B share "
-    "seeds, places or samples",
-    "Better": "two-sided test at 5 %: paired t test, McNemar's exact test where scores are right "
-    "or wrong, else Welch's; p values are not adjusted",
-}
 
 
 def facts(table: Table) -> tuple[Note, ...]:
@@ -91,14 +84,12 @@ def glossary(table: Table) -> tuple[Note, ...]:
         "Reference": "reference" in blocks,
         "No model": bool(blocks - {"reference"}),
     }
-    return terms(GLOSSARY, [term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s")
+    return terms([term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s")
 
 
-def terms(
-    glossary: Mapping[str, str], occur: Iterable[str], replicates: str = ""
-) -> tuple[Note, ...]:
-    """The notes on these terms of a glossary."""
-    texts = {t: glossary[t].format(replicates=replicates) for t in occur}
+def terms(occur: Iterable[str], replicates: str) -> tuple[Note, ...]:
+    """The notes on these terms of the GLOSSARY."""
+    texts = {term: GLOSSARY[term].format(replicates=replicates) for term in occur}
     return tuple(Note(term, f"{capital(text)}.", general=True) for term, text in texts.items())
 
 
@@ -158,10 +149,7 @@ def _rates(table: Table) -> Iterator[str]:
     if not draws(table.runs[0]):
         unit = "bits per byte of validation text"
     for tried, by_rate in chosen.items():
-        names = "; ".join(
-            f"{rate:g} for {join(names) if len(names) <= FEW else count(len(names), 'model')}"
-            for rate, names in sorted(by_rate.items())
-        )
+        names = "; ".join(f"{rate:g} for {few(own)}" for rate, own in sorted(by_rate.items()))
         yield (
             f"Learning rate: of {join(f'{rate:g}' for rate in tried)}, that of the lowest {unit} "
             f"at the training length: {names}."

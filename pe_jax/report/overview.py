@@ -73,7 +73,7 @@ def overview(study: Study, tables: Sequence[Table], ranked: bool = True) -> Over
     titles = {column.what for column in columns} | {column.where.split()[0] for column in columns}
     terms = ["±", "Bold", *["Gain"] * ("gain" in titles), *["Mean beyond"] * ("beyond" in titles)]
     replicates = " or ".join(sorted({f"{table.replicate}s" for table in first}))
-    known = notes.terms(notes.GLOSSARY, terms, replicates)
+    known = notes.terms(terms, replicates)
     return Overview(tuple(columns), tuple(labels), tasks, known)
 
 

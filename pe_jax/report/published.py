@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -237,11 +238,10 @@ def _has_encodings(run: Result, spec: str) -> bool:
 
 def sheets(scores: Sequence[PublishedScore]) -> list[Sheet]:
     """A table for each task of a reference and group of runs: published and ours."""
-    tasks: dict[tuple[str, str, str], list[PublishedScore]] = {}
-    for score in scores:
-        key = score.entry.reference, score.entry.task, score.group.name
-        tasks.setdefault(key, []).append(score)
-    return [_sheet(of_task) for of_task in tasks.values()]
+    by_task = groupby(
+        scores, lambda score: (score.entry.reference, score.entry.task, score.group.name)
+    )
+    return [_sheet([*of_task]) for _, of_task in by_task]
 
 
 def _sheet(scores: Sequence[PublishedScore]) -> Sheet:

@@ -136,7 +136,8 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
 def differences(versus: Versus) -> Sheet:
     """Models minus the baseline; in the CSV p is adjusted by Holm's method."""
     table, sign = versus.table, versus.table.metric.sign
-    terms = [*notes.DIFFERENCES][: 4 if versus.margin is not None else 3]
+    terms = ["Difference", "Better, worse", "Equal"]
+    terms += ["Equivalent"] * (versus.margin is not None)
     return Sheet(
         versus.title,
         ("encoding", *lengths(table)),
@@ -152,7 +153,7 @@ def differences(versus: Versus) -> Sheet:
                 ),
             ),
         ),
-        notes.terms(notes.DIFFERENCES, terms, f"{table.replicate}s"),
+        notes.terms(terms, f"{table.replicate}s"),
         tuple(
             {
                 "metric": table.metric.name,
@@ -210,7 +211,7 @@ def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
     better = Counter(match.better or match.difference.verdict(1) for match in matches)
     sides = {"B": "better in B", "A": "better in A", "": "without a test"}
     counted = ", ".join(f"{better[key]} {sides.get(key, key)}" for key in better)
-    terms = notes.terms(notes.COMPARISON, notes.COMPARISON)
+    terms = notes.terms(["±", "B − A"], "seeds, places or samples")
     return Sheet(
         metric.title,
         ("run", "length", "A", "B", "B − A", "better"),

@@ -359,23 +359,15 @@ def _group(name: str, group: groups.Comparable) -> Group:
     for run in sorted(group.runs, key=lambda run: run.id):  # of equal samples: the first counts
         for one in run.baselines:
             methods[one.metric, one.way, one.name].setdefault(one.length, one.value)
-    oracles = _by_model(group.oracles, group.runs)
-    return Group(name, group.runs, group.apart, labels.names(group.runs), oracles, methods)
-
-
-def _by_model(oracles: Iterable[Result], runs: Sequence[Result]) -> dict[str, list[Result]]:
-    # A model is the run with the oracle's label, of several the one with its rate, too.
-    found: dict[str, list[Result]] = {}
-    for oracle in oracles:
-        same = [run for run in runs if run.label == oracle.label]
+    # The model of an oracle is the run with its label, of several the one with its rate, too.
+    oracles: dict[str, list[Result]] = defaultdict(list)
+    for oracle in group.oracles:
+        same = [run for run in group.runs if run.label == oracle.label]
         if len(same) > 1:
-            same = [run for run in same if _rate(run) == _rate(oracle)]
-        found.setdefault(same[0].id if len(same) == 1 else oracle.label, []).append(oracle)
-    return found
-
-
-def _rate(run: Result) -> float | None:
-    return run.config.get("train", {}).get("rate")
+            rate = oracle.config["train"]["rate"]
+            same = [run for run in same if run.config["train"]["rate"] == rate]
+        oracles[same[0].id if len(same) == 1 else oracle.label].append(oracle)
+    return Group(name, group.runs, group.apart, labels.names(group.runs), oracles, methods)
 
 
 def _oracle_of_text(

@@ -31,13 +31,6 @@ def test_p_takes_shared_seeds_and_needs_two():
     assert stats.p_values([{0: 1.5, 1: 2.5}], {0: 1.5, 1: 2.5})[0] == 1.0
 
 
-def test_holm_by_hand():
-    assert stats.holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx(
-        [0.03, 0.06, 0.06, math.nan], nan_ok=True
-    )
-    assert stats.holm([0.9, 0.8]) == [1.0, 1.0] and stats.holm([]) == []
-
-
 def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
     best = by_seed([2.400, 2.410, 2.420])
     equal = {seed: value + 0.001 for seed, value in best.items()}  # p 0, but the same as printed
@@ -47,10 +40,6 @@ def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
     assert found == [False, True, True, True, True, False]
     flipped = [{seed: -value for seed, value in sample.items()} for sample in (far, noisy, best)]
     assert stats.best(flipped, sign=-1) == [False, True, True]
-
-
-def test_nothing_is_best_of_nothing():
-    assert stats.best([{}, {}]) == [False, False] and stats.best([]) == []
 
 
 def test_what_cannot_be_tested_is_not_told_apart():
@@ -77,19 +66,6 @@ def highest(wanted, draws):
 def test_all_of_the_best_models_are_bold_in_nineteen_of_twenty_columns(models, tied, spread, seeds):
     draws = 1000 if models == 7 else 200
     assert marks.unmarked(models, seeds, tied, spread, draws) <= highest(0.05, draws)
-
-
-def test_holm_for_a_model_named_beforehand_errs_too_often_with_the_best(monkeypatch):
-    """The simulation is able to find a procedure at fault."""
-
-    def beforehand(samples, first):
-        best = samples[first]
-        p = stats.holm(stats.p_values([*samples[:first], *samples[first + 1 :]], best))
-        return [*p[:first], math.nan, *p[first:]]
-
-    monkeypatch.setattr(stats, "of_best", beforehand)
-    assert marks.unmarked(7, 10, 7, 0.0, 1000) > highest(0.05, 1000)
-    assert marks.unmarked(54, 10, 54, 0.0, 200) > highest(0.05, 200)
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])

@@ -215,7 +215,7 @@ def tried(label, best):
 def test_the_facts_and_the_csv_tell_the_learning_rates_that_were_chosen():
     few = [tried("rope", 0.009), tried("t5", 0.027), tried("alibi", 0.009)]
     told = facts_of(few)
-    assert "of 0.003, 0.009, 0.027 and 0.1" in told and "0.009 for rope and alibi; 0.027" in told
+    assert "of 0.003, 0.009, 0.027 and 0.1" in told and "0.009 for rope, alibi; 0.027" in told
     rows = csv.DictReader(io.StringIO(sheet.csv([sheet_of(few)])))
     assert {row["encoding"]: row["rate"] for row in rows if "crop" not in row["encoding"]} == {
         "rope": "0.009",
@@ -223,7 +223,7 @@ def test_the_facts_and_the_csv_tell_the_learning_rates_that_were_chosen():
         "alibi": "0.009",
     }
     many = [tried(f"e{i}", 0.009) for i in range(50)] + [tried(f"f{i}", 0.003) for i in range(4)]
-    assert ": 0.003 for f0, f1, f2 and f3; 0.009 for 50 models." in facts_of(many)
+    assert ": 0.003 for f0, f1, f2, f3; 0.009 for e0, e1, ..., e49 (50)." in facts_of(many)
     assert [rate_of(result) for result in many] == [0.009] * 50 + [0.003] * 4
     config = {"train": {"rate": 1e-3}}
     alone = [replace(make_record("rope", [2.5] * 5), config=config)]

@@ -8,7 +8,7 @@ from drawn import drawn, guessed, texts
 from rich.console import Console
 from studies import html_of, sheet_of, table_of
 
-from pe_jax.record import Baseline, Replica, Way
+from pe_jax.record import Baseline, Way
 from pe_jax.report import notes, sheet
 from pe_jax.report.selection import Selection
 
@@ -88,20 +88,3 @@ def test_a_choice_of_rows_keeps_them_below():
     study = choice.study(results())
     table = choice.tables([table_of([*study.runs.values()], "accuracy")], study)[0]
     assert [row.label for row in table.rows] == ["alibi", "rope", FREQUENT, GUESS]
-
-
-def test_the_best_means_beyond_training_are_bold_as_those_of_a_length():
-    def alike(spec, reach):
-        """Of three seeds with the same values."""
-        one = drawn("even_pairs", spec, reach, seeds=(0,))
-        seeds = [Replica("seed", number) for number in range(3)]
-        rows = tuple(replace(row, replica=s) for s in seeds for row in one.rows)
-        return replace(one, seeds=(0, 1, 2), rows=rows)
-
-    results = [alike("rope", 2), alike("alibi", 1)]
-    table = table_of(results, "accuracy")
-    assert [(row.label, row.beyond.best) for row in table.rows] == [
-        ("rope", True),
-        ("alibi", False),
-    ]
-    assert "**66.67 ± 0.00**" in sheet.markdown([sheet_of(results, "accuracy")])

