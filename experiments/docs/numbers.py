@@ -270,7 +270,7 @@ def _rho(mark: re.Match[str]) -> list[float]:
 def _spearman(a: Sequence[float], b: Sequence[float]) -> float:
     from scipy.stats import spearmanr
 
-    return float(spearmanr(a, b).statistic)
+    return float(np.asarray(spearmanr(a, b))[0])
 
 
 def _published(where: str, label: str, at: str) -> float:

@@ -180,7 +180,7 @@ def _scores(
     lines += [(group.labels[run.id], "", "", run) for run in runs if run.id not in used]
     scored = {metric for id, metric in study.evaluated if id in {run.id for run in runs}}
     metrics = [metric for name, metric in study.metrics.items() if name in scored]
-    places: dict[tuple[str, ...], PublishedNumber] = {}
+    places: dict[tuple[str, str, str], PublishedNumber] = {}
     for key, entry in entries.items():
         places.setdefault(key[:3], entry)
     for place, like in places.items():

@@ -268,6 +268,21 @@ def test_each_caution_is_one_line(records):
     assert f"<dt>Caution</dt>\n<dd>{told[0]}" in html_of([*ends, *inner])
 
 
+def test_only_what_differs_in_provenance_is_named(records):
+    a, b, *rest = records
+    gpu = record.Device(platform="gpu", kind="H100", count=1, threads=1)
+    other = f"{a.commit}, then {'f' * 40}"
+    newer = b.versions | {"jax": "9.9"}
+    for changes, parts in (
+        ({}, []),
+        ({"commit": other}, [f"commit {a.commit} and ffffffffffff"]),
+        ({"versions": newer, "device": gpu}, ["jax 0.10.2 and 9.9", "device H100 (gpu) and cpu"]),
+    ):
+        said = facts_of([a, replace(b, **changes), *rest])
+        assert all(part in said for part in parts)
+        assert ("The runs differ in" in said) == bool(parts)
+
+
 def test_a_term_is_explained_where_it_occurs():
     """One record has swaps, one was initialised from another, one is alone."""
     plain = make_record("rope", [2.5] * 5, window=False)

@@ -1,10 +1,13 @@
-"""Statistics against scipy and against cases worked by hand."""
+"""Statistics against scipy and cases worked by hand, and how often tests err, by simulation."""
 
 import math
 
 import numpy as np
+import pytest
 import scipy.stats
+from studies import make_record, table_of
 
+from experiments.docs import marks
 from pe_jax.report import stats
 
 
@@ -28,35 +31,26 @@ def test_paired_uses_common_seeds_and_cancels_what_they_share():
     assert stats.paired(a, b) == (0.5, 0.0, 3)
 
 
-def effective(values, sign=1):
-    """Of values at five lengths, trained at the second, in no order."""
+@pytest.mark.parametrize(
+    ("sign", "values", "expected"),
+    [
+        (1, [9.9, 2.0, 1.9, 1.8, 1.7], (512, True)),  # below the training length is ignored
+        (1, [1.0, 2.0, 2.0199, 2.0, 2.0199], (512, True)),  # within 1 %
+        (1, [1.0, 2.0, 2.0, 2.03, 1.9], (128, False)),  # a later recovery does not count
+        (1, [1.0, 2.0, 2.03, 2.0, 2.0], (64, False)),
+        (1, [1.0, 2.0, 2.0, 2.0, math.nan], (256, True)),  # not evaluated: at least 256
+        (1, [1.0, 2.0, 2.0, math.inf, math.nan], (128, False)),
+        (1, [1.0, math.nan, 2.0, 2.0, 2.0], (None, False)),
+        (-1, [0.9, 0.5, 0.4951, 0.5, 0.6], (512, True)),  # higher is better: within 1 %
+        (-1, [0.9, 0.5, 0.5, 0.49, 0.6], (128, False)),
+        (-1, [0.9, 0.5, 0.5, -math.inf, math.nan], (128, False)),  # cannot be served
+        (-1, [0.0, -2.0, -2.01, -2.03, -1.0], (128, False)),  # as of a log-likelihood
+        (1, [0.0, -2.0, -2.5, -1.97, -2.0], (128, False)),
+    ],
+)
+def test_effective_length(sign, values, expected):
     by_length = dict(zip([32, 64, 128, 256, 512], values, strict=True))
-    return stats.effective_length(dict(reversed(by_length.items())), 64, sign)
-
-
-def test_effective_length():
-    for values, expected in (
-        ([9.9, 2.0, 1.9, 1.8, 1.7], (512, True)),  # improves; below training length is ignored
-        ([1.0, 2.0, 2.0199, 2.0, 2.0199], (512, True)),  # within 1 %
-        ([1.0, 2.0, 2.0, 2.03, 1.9], (128, False)),  # a later recovery does not count
-        ([1.0, 2.0, 2.03, 2.0, 2.0], (64, False)),
-        ([1.0, 2.0, 2.0, 2.0, math.nan], (256, True)),  # not evaluated: at least 256
-        ([1.0, 2.0, 2.0, math.inf, math.nan], (128, False)),
-        ([1.0, math.nan, 2.0, 2.0, 2.0], (None, False)),
-    ):
-        assert effective(values) == expected, values
-
-
-def test_effective_length_stays_close_on_the_worse_side():
-    for values, sign, expected in (
-        ([0.9, 0.5, 0.6, 0.7, 0.8], -1, (512, True)),  # higher is better: it improves
-        ([0.9, 0.5, 0.4951, 0.5, 0.4951], -1, (512, True)),  # within 1 %
-        ([0.9, 0.5, 0.5, 0.49, 0.6], -1, (128, False)),
-        ([0.9, 0.5, 0.5, -math.inf, math.nan], -1, (128, False)),  # cannot be served
-        ([0.0, -2.0, -2.01, -2.03, -1.0], -1, (128, False)),  # as of a log-likelihood
-        ([0.0, -2.0, -2.5, -1.97, -2.0], 1, (128, False)),
-    ):
-        assert effective(values, sign) == expected, values
+    assert stats.effective_length(dict(reversed(by_length.items())), 64, sign) == expected
 
 
 def test_a_length_is_reached_if_all_from_that_of_training_on_are():
@@ -67,3 +61,76 @@ def test_a_length_is_reached_if_all_from_that_of_training_on_are():
         ({8: False, 16: True}, (0, False)),
     ):
         assert stats.reach(held, 8) == expected
+
+
+def by_seed(values):
+    return dict(enumerate(values))
+
+
+def test_p_is_that_of_scipys_paired_t_test():
+    for n in (2, 3, 5, 12):
+        a, b = np.random.default_rng(n).normal(2.5, 0.1, (2, n))
+        wanted = scipy.stats.ttest_rel(a, b).pvalue
+        assert stats.p_values([by_seed(a)], by_seed(b))[0] == pytest.approx(wanted, rel=1e-10)
+
+
+def test_p_takes_shared_seeds_and_needs_two():
+    a, b = {0: 1.0, 1: 2.0, 2: 4.0, 7: 9.0}, {2: 3.5, 1: 1.7, 0: 0.9, 8: 0.0}
+    wanted = scipy.stats.ttest_rel([1.0, 2.0, 4.0], [0.9, 1.7, 3.5]).pvalue
+    assert stats.p_values([a], b)[0] == pytest.approx(wanted)
+    assert math.isnan(stats.p_values([{0: 1.0, 1: 2.0}], {1: 3.0, 2: 4.0})[0])
+    assert stats.p_values([{0: 1.5, 1: 2.5}], {0: 1.0, 1: 2.0})[0] == 0.0
+    assert stats.p_values([{0: 1.5, 1: 2.5}], {0: 1.5, 1: 2.5})[0] == 1.0
+
+
+def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
+    best = by_seed([2.400, 2.410, 2.420])
+    equal = {seed: value + 0.001 for seed, value in best.items()}  # p 0, but the same as printed
+    noisy, far = by_seed([2.41, 2.60, 2.30]), by_seed([2.70, 2.71, 2.72])
+    alone, none = {0: 2.5}, {}
+    found = stats.best([far, noisy, best, equal, alone, none])
+    assert found == [False, True, True, True, True, False]
+    flipped = [{seed: -value for seed, value in sample.items()} for sample in (far, noisy, best)]
+    assert stats.best(flipped, sign=-1) == [False, True, True]
+
+
+def test_what_cannot_be_tested_is_not_told_apart():
+    assert stats.best([{0: 2.501}, {0: 2.502}, {0: 2.51}]) == [True] * 3
+    assert stats.best([{}, {0: 2.5}]) == [False, True]
+    noisy = [by_seed([2.41, 2.60, 2.30]), by_seed([2.40, 2.41, 2.42])]
+    assert stats.best(noisy) == [True, True]
+    for seeds in (1, 5):
+        results = [make_record(f"e{i}", [2.5 + i] * 5, seeds=range(seeds)) for i in range(3)]
+        table = table_of(results)
+        marks = [any(cell.best for cell in row.cells) for row in table.rows if row.trained]
+        assert marks == [seeds > 1, False, False]
+
+
+def highest(wanted, draws):
+    """`wanted` and what chance adds to it in so many draws, three standard deviations."""
+    return wanted + 3 * math.sqrt(wanted * (1 - wanted) / draws)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize(
+    "models, tied, spread", [(7, 2, 0.0), (7, 7, 0.0), (7, 7, 1.0), (54, 54, 0.0)]
+)
+def test_all_of_the_best_models_are_bold_in_nineteen_of_twenty_columns(models, tied, spread, seeds):
+    draws = 1000 if models == 7 else 200
+    assert marks.unmarked(models, seeds, tied, spread, draws) <= highest(0.05, draws)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_the_interval_of_a_paired_difference_covers_it(seeds):
+    draws = 4000
+    assert abs(marks.covered(seeds, draws) - 0.95) <= highest(0.05, draws) - 0.05
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+def test_holm_keeps_the_error_against_a_named_baseline(seeds):
+    """All of six models equal the baseline; at least one is called better or worse."""
+    rng, draws, wrong = np.random.default_rng(seeds), 1500, 0
+    for _ in range(draws):
+        base, *others = marks.draw(rng, 7, seeds, 7, 0.0)
+        wrong += min(stats.holm(stats.p_values(others, base))) <= stats.LEVEL
+    assert wrong / draws <= highest(0.05, draws)
