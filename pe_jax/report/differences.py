@@ -262,21 +262,21 @@ def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
 
 
 def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
-    for title, flat in (
-        ("text", lambda run: {"": words.text(run.corpus)}),
-        ("text scored", lambda run: {"": words.text(run.scored)} if run.scored else {}),
-        ("config", lambda run: labels.settings(run.config)),
-        ("commit", lambda run: {"": words.commit(run.commit)}),
-        ("version", lambda run: run.versions),
-        ("device", lambda run: records.plain(run.device) if run.device else {}),
-    ):
-        changed: dict[str, list[str]] = {}
-        for label, *both in pairs:
-            a, b = map(flat, both)
-            for key in sorted(a.keys() | b.keys()):
-                if (x := a.get(key, NOWHERE)) != (y := b.get(key, NOWHERE)):
-                    shown = [words.plain(value) if value != "" else '""' for value in (x, y)]
-                    change = f"{title} {key}".strip() + f": {shown[0]} in A, {shown[1]} in B"
-                    changed.setdefault(change, []).append(label)
-        for change, of in changed.items():
-            yield change + ("" if len(of) == len(pairs) else f" ({', '.join(of)})")
+    changed: dict[str, list[str]] = {}
+    for label, *both in pairs:
+        a, b = map(_facts, both)
+        for name in sorted(a.keys() | b.keys()):
+            if (x := a.get(name, NOWHERE)) != (y := b.get(name, NOWHERE)):
+                shown = [words.plain(value) if value != "" else '""' for value in (x, y)]
+                change = f"{name}: {shown[0]} in A, {shown[1]} in B"
+                changed.setdefault(change, []).append(label)
+    for change, of in changed.items():
+        yield change + ("" if len(of) == len(pairs) else f" ({', '.join(of)})")
+
+
+def _facts(run: Result) -> dict[str, Any]:
+    facts: dict[str, Any] = {"text": words.text(run.corpus), "commit": words.commit(run.commit)}
+    facts |= {"text scored": words.text(run.scored)} if run.scored else {}
+    facts |= {f"config {path}": value for path, value in labels.settings(run.config).items()}
+    facts |= {f"version {name}": version for name, version in run.versions.items()}
+    return facts | {f"device {name}": of for name, of in (records.plain(run.device) or {}).items()}

@@ -244,9 +244,11 @@ def _row(
     if in_percent(metric):
         beyond = mean([cells[n] for n in table.evaluated if n > train])
         held = {
-            n: 2 * sum(value >= SOLVED_BEYOND for value in cell.values.values()) > cell.replicas
-            for n, cell in ((n, cells[n]) for n in table.evaluated)
-            if n == train or cell.values or {why.reason for why in cell.missing.values()} - UNTRIED
+            n: 2 * sum(v >= SOLVED_BEYOND for v in cells[n].values.values()) > cells[n].replicas
+            for n in table.evaluated
+            if n == train
+            or cells[n].values
+            or {m.reason for m in cells[n].missing.values()} - UNTRIED
         }
         reach = stats.reach(held, train)
     elif getattr(metric, "compares", "") != "divergence":  # which is 0 at the training length

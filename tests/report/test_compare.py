@@ -134,9 +134,9 @@ def test_what_changed_is_said_with_the_runs_that_it_is_of():
     other.config["train"] = {"length": 64, "steps": 700}
     found = compared([ROPE, ALIBI], [other, ALIBI])
     assert [change.removesuffix(" (rope)") for change in found.changes] == [
-        "text: stdlib (SHA-256 0123456789ab) in A, stdlib (SHA-256 ffffffffffff) in B",
-        "config train.steps: 350 in A, 700 in B",
         "commit: abc1234 in A, def5678 in B",
+        "config train.steps: 350 in A, 700 in B",
+        "text: stdlib (SHA-256 0123456789ab) in A, stdlib (SHA-256 ffffffffffff) in B",
         "version flax: not there in A, 0.12 in B",
         "version python: 3.11.7 in A, 3.12.1 in B",
     ]

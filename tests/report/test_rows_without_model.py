@@ -5,7 +5,6 @@ import io
 from dataclasses import replace
 
 from drawn import drawn, guessed, texts
-from rich.console import Console
 from studies import html_of, sheet_of, table_of
 
 from pe_jax.record import Baseline, Way
@@ -68,10 +67,8 @@ def test_those_of_a_variant_of_the_task_stand_with_its_rows():
 
 def test_every_form_of_the_table_has_them():
     table = sheet_of(results(), "accuracy")
-    console = Console(file=io.StringIO(), width=200)
-    console.print(*sheet.terminal([table]))
     text = html_of(results())
-    for form in (console.file.getvalue(), sheet.markdown([table]), text):
+    for form in (sheet.markdown([table]), text):
         assert GUESS in form and FREQUENT in form and "a simple method of the task" in form
     assert f'data-value="{GUESS}">{GUESS}' in text  # no link: there is no run
     body = sheet.latex([table])
