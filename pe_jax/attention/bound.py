@@ -164,22 +164,16 @@ class Bound:
         members = self._members("scale", coords)
         return math.prod((e.scale(params, c) for e, params, c in members), start=1.0)
 
-    def qk(self, q, k, q_coords, k_coords):
-        """Queries and keys of the dot product: every `qk` hook in turn."""
-        for e, params, qc, kc in self._members("qk", q_coords, k_coords):
-            q, k = e.qk(params, q, k, qc, kc)
+    def qk(self, q, k, q_coords, k_coords, far: bool = False):
+        """Queries and keys of the dot product, or of that of `far` pairs: every `qk` in turn."""
+        for e, params, *coords in self._members("qk", q_coords, k_coords):
+            q, k = e.qk(params, q, k, *(e.far_positions(*coords) if far else coords))
         return q, k
 
     def far(self, q_coords, k_coords) -> Bool[Array, "T S"]:
-        """The pairs whose dot product is of `far_qk`; needs an encoding with the hook."""
+        """The pairs with the dot product of `qk(far=True)`; needs an encoding with the hook."""
         ((e, _, qc, kc),) = self._members("far", q_coords, k_coords)
         return e.far(qc, kc)
-
-    def far_qk(self, q, k, q_coords, k_coords):
-        """Queries and keys of the dot product of far pairs: every `qk` hook in turn."""
-        for e, params, qc, kc in self._members("qk", q_coords, k_coords):
-            q, k = e.qk(params, q, k, *e.far_positions(qc, kc))
-        return q, k
 
     def bias(self, q_coords, k_coords):
         """The sum of all `bias` hooks, broadcastable to [H, T, S]."""

@@ -41,7 +41,7 @@ def prepare(pe: Bound, q, k, v, queries: Rows, keys: Rows) -> tuple[Queries, Key
     q = (q * (scale[..., None] if scale.ndim else scale)).astype(q.dtype)
     coords = queries.coords, keys.coords
     rotated_q, rotated_k = pe.qk(q, k, *coords)
-    far_q, far_k = pe.far_qk(q, k, *coords) if pe.has("far") else (None, None)
+    far_q, far_k = pe.qk(q, k, *coords, far=True) if pe.has("far") else (None, None)
     return Queries(q, rotated_q, far_q, queries), Keys(k, rotated_k, far_k, v, keys)
 
 

@@ -508,17 +508,12 @@ def _owned_names(encoding: Encoding, drawn: Params) -> set[str]:
     return owned
 
 
-def sizes(encoding: Encoding) -> dict[str, int]:
-    """The size in a model of each entry of `init`, by tracing. ValueError as in init_params."""
+def learned(encoding: Encoding) -> int:
+    """The number of learned parameters in a model, by tracing. ValueError as in init_params."""
     drawn = jax.eval_shape(encoding.init, jax.random.key(0))
     owned = _owned_names(encoding, drawn)
-    layers = len(layers_of(encoding)) if owned else 1
-    return {name: a.size * (layers if name in owned else 1) for name, a in drawn.items()}
-
-
-def learned(encoding: Encoding) -> int:
-    """The number of learned parameters in a whole model."""
-    return sum(n for name, n in sizes(encoding).items() if name not in encoding.fixed)
+    layers = {name: len(layers_of(encoding)) if name in owned else 1 for name in drawn}
+    return sum(a.size * layers[n] for n, a in drawn.items() if n not in encoding.fixed)
 
 
 def noisy(params: Params, seed: int) -> Params:

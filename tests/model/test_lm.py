@@ -22,7 +22,7 @@ from pe_jax.encodings.ssmax import SSMax
 from pe_jax.model import lm
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import LM, _row_counts, decayed
-from pe_jax.specs.parse import active, make
+from pe_jax.specs.parse import make
 from pe_jax.specs.swap import swap
 from pe_jax.training.step import structure
 
@@ -336,18 +336,6 @@ def test_one_layer_without_positions_does_not_see_the_order_of_earlier_tokens(sp
     difference = np.abs(last[0] - last[1]).max()
     sees = PLACES_KEYS & {*sites(encodings(spec, config, served=TRAINED)[0])} or layers > 1
     assert difference > 1e-3 if sees else difference < 1e-5
-
-
-def test_none_in_every_fourth_layer():
-    spec, config = "rope[::4]+rope[1::4]+rope[2::4]", dataclasses.replace(TINY, layers=8)
-    made = encodings(spec, config)
-    turned = [layer for layer in range(8) if any(active(e, layer) for e in made)]
-    assert turned == [0, 1, 2, 4, 5, 6]
-
-    four, tokens = dataclasses.replace(TINY, layers=4), text(length=12)
-    out, same, other = (run(*model(s, four), tokens) for s in (spec, "rope[:3]", "rope"))
-    np.testing.assert_array_equal(out, same)
-    assert np.abs(out - other).max() > 1e-3
 
 
 @pytest.mark.parametrize("spec", ("rope+t5", "selective+shaw"))

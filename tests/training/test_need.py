@@ -8,7 +8,7 @@ import pytest
 
 from pe_jax.errors import Refused
 from pe_jax.model.config import LmConfig
-from pe_jax.model.lm import sizes
+from pe_jax.model.lm import learned
 from pe_jax.specs.parse import make
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
@@ -35,7 +35,7 @@ def free(monkeypatch):
 def test_the_size_of_a_model_is_that_of_its_parameters(spec, lm):
     encodings = make(spec, lm.dims(16))
     built = sum(leaf.size for leaf in jax.tree.leaves(structure(lm, encodings)[1]))
-    assert model_size(lm) + sum(sum(sizes(e).values()) for e in encodings) == built
+    assert model_size(lm) + sum(map(learned, encodings)) == built
 
 
 def test_a_program_that_does_not_fit_is_refused_before_it_runs(free, monkeypatch, tmp_path):
