@@ -39,7 +39,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, Key
 
 from pe_jax.fields import Natural
-from pe_jax.tasks.written import NOTHING, STEP, Written, two_digits, upto
+from pe_jax.tasks.answer import NOTHING, STEP, Written, two_digits, upto
 
 
 @dataclasses.dataclass(frozen=True)

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.fields import AtLeastTwo
-from pe_jax.tasks.written import Written, upto
+from pe_jax.tasks.answer import Written, upto
 
 
 @dataclasses.dataclass(frozen=True)

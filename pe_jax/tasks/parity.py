@@ -21,7 +21,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.tasks.written import NOTHING, STEP, Written, upto
+from pe_jax.tasks.answer import NOTHING, STEP, Written, upto
 
 
 @dataclasses.dataclass(frozen=True)

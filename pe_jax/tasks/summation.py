@@ -18,7 +18,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.tasks.written import NOTHING, STEP, Written, two_digits, upto
+from pe_jax.tasks.answer import NOTHING, STEP, Written, two_digits, upto
 
 
 @dataclasses.dataclass(frozen=True)

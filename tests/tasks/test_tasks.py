@@ -10,8 +10,8 @@ import pytest
 
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS, section
+from pe_jax.tasks.answer import Written
 from pe_jax.tasks.copy import Copy
-from pe_jax.tasks.written import Written
 from pe_jax.testing import check_task
 from pe_jax.testing.tasks import drawn
 
