@@ -264,7 +264,6 @@ GROUP = 16
 # ahead only: it cuts here whatever the text before and after is.
 LINE_END = re.compile(rb"[!-~](?=\r?\n)")
 
-
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
 """The normalizer of SentencePiece: it writes another character for a space, and adds none."""
 
@@ -390,7 +389,7 @@ def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
 
 
 def _train(size: int, texts: Iterable[str]) -> str:
-    model = _library_bpe({}, [])
+    model = _library_bpe({})
     trainer = _library().trainers.BpeTrainer(
         vocab_size=size, min_frequency=2, initial_alphabet=[*ALPHABET], show_progress=False
     )
@@ -405,12 +404,12 @@ def _train(size: int, texts: Iterable[str]) -> str:
 
 def of_bytes() -> str:
     """The tokenizer.json of the 256 bytes, each a token with its value as id."""
-    return _library_bpe(ALPHABET, []).to_str()
+    return _library_bpe(ALPHABET).to_str()
 
 
-def _library_bpe(vocabulary: Any, merges: Any) -> Any:
+def _library_bpe(vocabulary: dict[str, int]) -> Any:
     tokenizers = _library()
-    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, merges))
+    model = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
     model.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     model.decoder = tokenizers.decoders.ByteLevel()
     return model

@@ -44,12 +44,6 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own():
     assert agreement.max() < 0.01  # two random orders agree in 1 of 4096 places
 
 
-def test_an_order_is_shuffled():
-    order = epochs(5000, 1, batch=50)[0]
-    assert abs(np.corrcoef(order, np.arange(5000))[0, 1]) < 0.1
-    assert abs(np.corrcoef(order[1:], order[:-1])[0, 1]) < 0.1
-
-
 def test_windows_are_neighbours_and_share_one_token():
     rows = np.unique(Batches(numbers(6), 4, 4096, 0)[0], axis=0)
     np.testing.assert_array_equal(rows, 4 * np.arange(6)[:, None] + np.arange(5))

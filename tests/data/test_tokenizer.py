@@ -468,13 +468,6 @@ def test_the_tokenizer_of_a_run_gives_the_same_tokens(run, lab):
             np.testing.assert_array_equal(ours, theirs)
 
 
-def test_text_is_generated_in_the_tokens_of_the_run(run, lab):
-    done = lab.start("generate", f"--workdir={run}", "--prompt=the naïve ", "--tokens=20").wait()
-    assert done.code == 0, done.err
-    assert done.out.startswith("the naïve ") and len(done.out) > len("the naïve ") + 20
-    assert "20 tokens in" in done.err
-
-
 def test_a_run_does_not_go_on_with_other_tokens(run, lab, cache, tmp_path):
     folder = tmp_path / run.name
     shutil.copytree(run, folder)
