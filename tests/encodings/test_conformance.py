@@ -1,26 +1,26 @@
 """The vectors of pe_jax/conformance: what they equal, and which faults the checker names."""
 
-import json
+import functools
 import math
 import re
 from pathlib import Path
 
-import conformance_vectors
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from helpers import assert_near, rows
+import reference
+from reference_case import Case
 
-from pe_jax.attention.bound import Bound
-from pe_jax.attention.dense import attend
+from pe_jax.conformance import check
 from pe_jax.conformance.check import diagnose, forms, load, values
-from pe_jax.encoding import Dims, overrides
+from pe_jax.encoding import Dims
 from pe_jax.encodings import ENCODINGS
 from pe_jax.specs.parse import make
 
+FOLDER = Path(check.__file__).parent
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
-NAMES = sorted(path.stem for path in conformance_vectors.FOLDER.glob("*.json"))
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 WITHOUT_VECTORS = {"nope", "randomized", "shape", "cape"}
 """Nothing to compare, and positions drawn at random."""
 
@@ -29,27 +29,38 @@ def encoding_of(case):
     """The encoding with its learned parameters."""
     (e,) = make(case["spec"], Dims(**case["dims"], layers=1))
     names = jax.eval_shape(e.init, jax.random.key(0))
-    return e, {name: jnp.array(case["parameters"][name], jnp.float32) for name in names}
+    return e, {name: np.array(case["parameters"][name]) for name in names}
 
 
-def numbers(case):
-    """The case without its numbers, and the numbers in the order of the file."""
-    flat, structure = jax.tree.flatten(case, is_leaf=lambda leaf: leaf is None)
-    texts = [leaf if isinstance(leaf, str | bool) else "" for leaf in flat]
-    return (structure, texts), np.array(
-        [np.nan if n is None else n for n, t in zip(flat, texts, strict=True) if t == ""], float
-    )
-
-
-def test_the_files_hold_what_the_references_give():
-    """12 digits are written, and platforms differ in the last ones."""
-    assert sorted(conformance_vectors.ENTRIES) == NAMES
+def test_the_references_give_the_vectors():
+    """In float64: files have 12 digits. The other outputs give these logits by `values`."""
     for name in NAMES:
-        made = json.loads(conformance_vectors.written(conformance_vectors.file_of(name)))
-        kept = json.loads((conformance_vectors.FOLDER / f"{name}.json").read_text())
-        (others, want), (texts, got) = numbers(made), numbers(kept)
-        assert texts == others, name
-        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-11, err_msg=name)
+        case = load(name)
+        e, params = encoding_of(case)
+        L, H = len(case["positions"]), e.dims.heads
+        q, k = (case.get(key, np.zeros((L, H, e.dims.head))) for key in "qk")
+        x, tokens, pos = (
+            np.zeros((L, e.dims.model)),
+            np.array(case.get("tokens")),
+            case["positions"],
+        )
+        inputs = Case(x, tokens, pos.astype(int), q, k, None, e.dims.causal)
+        formula = functools.partial(reference.REFERENCES[case["spec"].partition("(")[0]], e, params)
+        if "embedding" in case:
+            want = {"embedding": formula(inputs)["embed"]}
+        elif "tokens" in case:
+            want = {"token_positions": np.array(*formula(inputs)["positions"](False))}
+        elif "weights" in case:
+            rows = formula(inputs._replace(v=np.repeat(np.eye(L)[:, None], H, 1)))["attend"]
+            want = {
+                "logits": reference.nope(e, {}, inputs)["attend"],
+                "weights": rows.swapaxes(0, 1),
+            }
+        else:
+            logits = formula(inputs)["attend"]
+            want = {"logits": logits, "seen": 1 - np.isnan(logits[0])}
+        for key in {*want} & {*case}:
+            np.testing.assert_allclose(case[key], want[key], rtol=1e-9, atol=1e-11, err_msg=name)
 
 
 def test_each_encoding_whose_values_are_fixed_has_a_file():
@@ -59,7 +70,7 @@ def test_each_encoding_whose_values_are_fixed_has_a_file():
         fixed |= set() if jax.eval_shape(e.init, jax.random.key(0)) else {name}
     with_files = {load(name)["spec"].partition("(")[0] for name in NAMES}
     missing = fixed - with_files - WITHOUT_VECTORS
-    assert not missing, f"add to tests/reference/conformance.json: {missing}"
+    assert not missing, f"add a file to pe_jax/conformance: {missing}"
     assert with_files - fixed == {"t5", "kerple_log", "kerple_power", "ssmax"}
     assert set(NAMES) <= set(re.findall(r"\w+", PAGE.partition("## Conventions")[0]))
 
@@ -84,42 +95,18 @@ def computed(case, e, params, pos):
         yield "query_scale", e.scale(params, pos)
 
 
-@jax.jit
-def output(pe, q, k, v, pos):
-    everything = rows(pe, jnp.zeros((len(pos), pe.encodings[0].dims.model)), pos)
-    return attend(pe, q, k, v, everything, everything)
-
-
-def attended(case, e, params, pos):
-    """The output of attention, and that of the weights of the case."""
-    shape = (len(pos), e.dims.heads, e.dims.head)
-    q, k = (jnp.array(case.get(name, np.zeros(shape)), jnp.float32) for name in "qk")
-    v = jax.random.normal(jax.random.key(0), shape)
-    consecutive = bool((np.diff(pos) == 1).all())
-    pe = Bound((params,), (e,), contiguous=consecutive, causal=e.dims.causal)
-    if "weights" not in case:
-        logits = case["logits"] if "logits" in case else np.log(case["seen"] + 1e-30)[None]
-        case["weights"] = jax.nn.softmax(jnp.nan_to_num(logits, nan=-1e9))
-    want = jnp.einsum("hij,jhk->ihk", case["weights"], v)
-    if overrides(e, "relative_values"):
-        r = e.relative_values(params, (pos[:, None] - pos[None]).ravel())
-        want += jnp.einsum("hij,hijk->ihk", case["weights"], r.reshape(*case["weights"].shape, -1))
-    return output(pe, q, k, v, pos), want
-
-
 def test_the_encodings_give_the_vectors():
-    """Within float32's error at position 4095."""
+    """Within float32's error at position 4095; `test_encodings` compares attention."""
     for name in NAMES:
         case = load(name)
         e, params = encoding_of(case)
+        params = jax.tree.map(jnp.float32, params)
         pos = jnp.array(case["positions"], jnp.int32)
         outputs = jax.jit(lambda *given, case=case, e=e: dict(computed(case, e, *given)))
         for key, got in outputs(params, pos).items():
             assert diagnose(case, **{key: np.asarray(got)}) == "agrees", (name, key)
             if key in ("frequencies", "attention_factor"):
                 np.testing.assert_allclose(got, case[key], rtol=1e-5, err_msg=name)
-        if not {"rotated_q", "bias", "query_scale", "embedding", "token_positions"} & {*case}:
-            assert_near(*attended(case, e, params, pos), 1e-3, name)
 
 
 def test_every_fault_of_every_file_is_named():
@@ -293,5 +280,5 @@ def test_other_libraries_agree_where_the_files_say_so(library):
 def test_the_example_of_the_page_agrees(capsys):
     pytest.importorskip("transformers", reason="needs transformers and torch")
     (example,) = re.findall(r"```python\n(.+?)```", PAGE, re.S)
-    exec(example.replace('"vectors"', repr(str(conformance_vectors.FOLDER))), {})
+    exec(example.replace('"vectors"', repr(str(FOLDER))), {})
     assert capsys.readouterr().out == "agrees\n"

@@ -1,8 +1,7 @@
 """What each encoding is, by its paper's formula: NumPy in float64, with loops, without pe_jax.
 
-One function an encoding, named as in ENCODINGS and entered in REFERENCES, here or in a file of its
-family. It gets the encoding (for
-its fields and dims), its parameters and a Case, and returns what the encoding decides, by site:
+One function an encoding, named as in ENCODINGS, here or in a file of its family. It gets the
+encoding (for its fields and dims), its parameters and a Case, and returns the values by site:
 
     "embed"      the input [L, D]
     "attend"     the output [L, H, K] of the attention of every query over every key
@@ -16,15 +15,13 @@ import itertools
 import math
 
 import numpy as np
-import reference_2026
 import reference_absolute
 import reference_biases
 import reference_content
 import reference_published
 import reference_scalings
-import reference_selective
 import reference_tokens
-from reference_case import attention, bucket
+from reference_case import attention, bucket, frequencies, rotated
 
 
 def nope(e, params, case):
@@ -47,19 +44,8 @@ def learned(e, params, case):
 
 
 def rope(e, params, case):
-    """Su et al. (2021), eq. 14-16: Re sum_c q_c conj(k_c) e^{i (m - n) w_c}, w_c = base^(-2c/K).
-
-    The complex number c is (x_c, x_{c + K/2}).
-    """
-    K = case.q.shape[-1]
-    w = np.array([e.base ** (-2 * c / K) for c in range(K // 2)])
-    q, k = (x[..., : K // 2] + 1j * x[..., K // 2 :] for x in (case.q, case.k))
-
-    def logit(i, j, h):
-        turned = q[i, h] * np.conj(k[j, h]) * np.exp(1j * case.distance(i, j) * w)
-        return turned.sum().real / math.sqrt(K)
-
-    return {"attend": attention(case, logit)}
+    """Su et al. (2021), eq. 14-16."""
+    return rotated(case, frequencies(case.q.shape[-1], e.base))
 
 
 def t5(e, params, case):
@@ -114,17 +100,9 @@ def window(e, params, case):
     return {"attend": attention(case, case.dot, seen)}
 
 
-REFERENCES = {
-    **{
-        function.__name__: function
-        for function in (nope, learned, rope, t5, transformer_xl, randomized, window)
-    },
-    **reference_2026.REFERENCES,
-    **reference_absolute.REFERENCES,
-    **reference_biases.REFERENCES,
-    **reference_content.REFERENCES,
-    **reference_published.REFERENCES,
-    **reference_scalings.REFERENCES,
-    **reference_selective.REFERENCES,
-    **reference_tokens.REFERENCES,
-}
+FAMILIES = (
+    *(reference_absolute, reference_biases, reference_content),
+    *(reference_published, reference_scalings, reference_tokens),
+)
+REFERENCES = globals() | {k: v for family in FAMILIES for k, v in vars(family).items()}
+"""The functions by their names."""

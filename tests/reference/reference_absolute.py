@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import scipy.linalg
+from reference_case import sinusoid
 
 
 def _rows(case, row):
@@ -58,24 +59,6 @@ def hierarchical(e, params, case):
         return x + (a * u(p // n) + (1 - a) * u(p % n) if p < n * n else np.nan)
 
     return _rows(case, row)
-
-
-def sinusoid(pos, size, base, variant):
-    """Vaswani et al. (2017), 3.5: PE[2i] = sin(pos / base^(2i/size)), PE[2i + 1] the cosine.
-
-    "t2t", their code: all sines, then all cosines, and the frequencies fall from 1 to 1 / base
-    itself, pos / base^(i / (size/2 - 1)), which the paper's never reach.
-    """
-    half = size // 2
-    out = np.zeros(size)
-    for i in range(half):
-        if variant == "t2t":
-            angle = pos / base ** (i / (half - 1))
-            out[i], out[half + i] = math.sin(angle), math.cos(angle)
-        else:
-            angle = pos / base ** (2 * i / size)
-            out[2 * i], out[2 * i + 1] = math.sin(angle), math.cos(angle)
-    return out
 
 
 def sinusoidal(e, params, case):
@@ -179,7 +162,7 @@ def conv(e, params, case):
     return {"embed": h}
 
 
-def complex_order(e, params, case):
+def complex(e, params, case):
     """Wang et al. (2020): f(j, pos) = r_j e^{i (w_j pos + theta_j)}, by dimensions.
 
     w, r and theta are the word's. Its embedding x has r and theta both: D/2 complex numbers
@@ -194,17 +177,3 @@ def complex_order(e, params, case):
         return np.concatenate([f.real, f.imag])
 
     return _rows(case, row)
-
-
-REFERENCES = {
-    "integer": integer,
-    "normalized": normalized,
-    "binary": binary,
-    "hierarchical": hierarchical,
-    "sinusoidal": sinusoidal,
-    "multiplicative": multiplicative,
-    "rnn": rnn,
-    "floater": floater,
-    "conv": conv,
-    "complex": complex_order,
-}

@@ -1,17 +1,12 @@
 """Biases, rotations, position maps and temperatures by their papers' formulas.
 
-As in reference.py, whose REFERENCES take these in: NumPy in float64, loops, without pe_jax.
+As in reference.py: NumPy in float64, loops, without pe_jax.
 """
 
 import math
 
 import numpy as np
-from reference_case import alibi_slopes, attention
-
-
-def biased(case, b):
-    """softmax(q_i . k_j / sqrt(K) + b(i, j, h)), with i and j the places in the sequence."""
-    return {"attend": attention(case, lambda i, j, h: case.dot(i, j, h) + b(i, j, h))}
+from reference_case import alibi_slopes, attention, biased, frequencies, rotated
 
 
 def alibi(e, params, case):
@@ -98,25 +93,6 @@ def cpb(e, params, case):
     return biased(case, b)
 
 
-def rotated(case, pairs, w, decay=None):
-    """Re sum over pairs (x, y) of q conj(k) e^{i n w} decay^n, plus the other components' q . k.
-
-    `pairs` are the components that make complex numbers, `w` their frequencies.
-    """
-    K = case.q.shape[-1]
-    rest = [c for c in range(K) if all(c not in pair for pair in pairs)]
-
-    def logit(i, j, h):
-        n, q, k = case.distance(i, j), case.q[i, h], case.k[j, h]
-        out = q[rest] @ k[rest]
-        for c, (x, y) in enumerate(pairs):
-            turned = (q[x] + 1j * q[y]) * np.conj(k[x] + 1j * k[y]) * np.exp(1j * n * w[c])
-            out += turned.real * (1 if decay is None else decay[c] ** n)
-        return out / math.sqrt(K)
-
-    return {"attend": attention(case, logit)}
-
-
 def p_rope(e, params, case):
     """Barbero et al. (2025): RoPE whose lowest frequencies are 0; the p K/2 highest stay.
 
@@ -124,8 +100,7 @@ def p_rope(e, params, case):
     """
     K = case.q.shape[-1]
     kept = int(e.p * K / 2)
-    w = [e.base ** (-2 * c / K) if c < kept else 0.0 for c in range(K // 2)]
-    return rotated(case, [(c, c + K // 2) for c in range(K // 2)], w)
+    return rotated(case, [w if c < kept else 0.0 for c, w in enumerate(frequencies(K, e.base))])
 
 
 def partial_rope(e, params, case):
@@ -134,8 +109,7 @@ def partial_rope(e, params, case):
     w_c = base^(-2c/R), c is (x_c, x_{c + R/2}); R is even.
     """
     half = int(e.rotary_pct * case.q.shape[-1]) // 2
-    w = [e.base ** (-c / half) for c in range(half)]
-    return rotated(case, [(c, c + half) for c in range(half)], w)
+    return rotated(case, frequencies(2 * half, e.base))
 
 
 def xpos(e, params, case):
@@ -146,10 +120,9 @@ def xpos(e, params, case):
     """
     K = case.q.shape[-1]
     every = e.scale_base or e.dims.train_len / 2
-    w = [e.base ** (-2 * c / K) for c in range(K // 2)]
     zeta = [(2 * c / K + e.gamma) / (1 + e.gamma) for c in range(K // 2)]
     decay = [z ** (1 / every) for z in zeta]
-    return rotated(case, [(c, c + K // 2) for c in range(K // 2)], w, decay)
+    return rotated(case, frequencies(K, e.base), decay=decay)
 
 
 def shape(e, params, case):
@@ -208,23 +181,3 @@ def ssmax(e, params, case):
     """Nakanishi (2025): n^{s z} = e^{s ln(n) z}, n the number of keys; (s ln n + b) z."""
     s, b = params["s"], params.get("b", np.zeros(e.dims.heads))
     return tempered(case, lambda n, h: s[h] * math.log(n) + b[h])
-
-
-REFERENCES = {
-    function.__name__: function
-    for function in (
-        alibi,
-        kerple_log,
-        kerple_power,
-        sandwich,
-        fire,
-        cpb,
-        p_rope,
-        partial_rope,
-        xpos,
-        shape,
-        cape,
-        log_n,
-        ssmax,
-    )
-}

@@ -53,12 +53,66 @@ def attention(case, logit, seen=None, normalize=softmax, gate=None, value=None):
     return out
 
 
-def sinusoid(pos, size, base=10000.0):
-    """Vaswani et al. (2017), 3.5: PE[2i] = sin(pos / base^(2i/size)), PE[2i + 1] the cosine."""
+def biased(case, b):
+    """softmax(q_i . k_j / sqrt(K) + b(i, j, h)), with i and j the places in the sequence."""
+    return {"attend": attention(case, lambda i, j, h: case.dot(i, j, h) + b(i, j, h))}
+
+
+def frequencies(size, base):
+    """Su et al. (2021), 3.2.2: w_c = base^(-2c/K) of the K/2 pairs of a head."""
+    return [base ** (-2 * c / size) for c in range(size // 2)]
+
+
+def complex_pairs(case):
+    """Queries and keys as K/2 complex numbers, (x_c, x_{c + K/2})."""
+    half = case.q.shape[-1] // 2
+    return (x[..., :half] + 1j * x[..., half:] for x in (case.q, case.k))
+
+
+def turned(case, angles):
+    """Re q_i conj(k_j) e^{i (angles_i - angles_j)} / sqrt(K), angles [L, H, K / 2]."""
+    q, k = complex_pairs(case)
+
+    def logit(i, j, h):
+        product = q[i, h] * np.conj(k[j, h]) * np.exp(1j * (angles[i, h] - angles[j, h]))
+        return product.sum().real / math.sqrt(case.q.shape[-1])
+
+    return {"attend": attention(case, logit)}
+
+
+def rotated(case, w, temperature=1.0, decay=None, distance=None, seen=None):
+    """Su et al. (2021), eq. 14-16: Re sum_c q_c conj(k_c) e^{i n w_c} decay_c^n / sqrt(K).
+
+    The complex number c is (x_c, x_{c + m}), m the number of frequencies; components from 2m on are
+    not turned. n = distance(i, j), unless given that of the positions.
+    """
+    half, decay = len(w), np.ones(len(w)) if decay is None else np.array(decay)
+    q, k = (x[..., :half] + 1j * x[..., half : 2 * half] for x in (case.q, case.k))
+
+    def logit(i, j, h):
+        n = (distance or case.distance)(i, j)
+        out = (q[i, h] * np.conj(k[j, h]) * np.exp(1j * n * np.array(w)) * decay**n).real.sum()
+        out += case.q[i, h, 2 * half :] @ case.k[j, h, 2 * half :]
+        return temperature * out / math.sqrt(case.q.shape[-1])
+
+    return {"attend": attention(case, logit, seen)}
+
+
+def sinusoid(pos, size, base=10000.0, variant="paper"):
+    """Vaswani et al. (2017), 3.5: PE[2i] = sin(pos / base^(2i/size)), PE[2i + 1] the cosine.
+
+    "t2t", their code: all sines, then all cosines, and the frequencies fall from 1 to 1 / base
+    itself, pos / base^(i / (size/2 - 1)), which the paper's never reach.
+    """
+    half = size // 2
     out = np.zeros(size)
-    for i in range(size // 2):
-        angle = pos / base ** (2 * i / size)
-        out[2 * i], out[2 * i + 1] = math.sin(angle), math.cos(angle)
+    for i in range(half):
+        if variant == "t2t":
+            angle = pos / base ** (i / (half - 1))
+            out[i], out[half + i] = math.sin(angle), math.cos(angle)
+        else:
+            angle = pos / base ** (2 * i / size)
+            out[2 * i], out[2 * i + 1] = math.sin(angle), math.cos(angle)
     return out
 
 

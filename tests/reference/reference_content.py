@@ -173,9 +173,3 @@ def forget_gate(e, params, case):
         return case.dot(i, j, h) + sum(math.log(gates[t, h]) for t in range(j + 1, i + 1))
 
     return {"attend": attention(case, logit)}
-
-
-REFERENCES = {
-    function.__name__: function
-    for function in (shaw, nezha, tupe, deberta, urpe, cope, dape, forget_gate)
-}

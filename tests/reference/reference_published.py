@@ -1,15 +1,24 @@
-"""Encodings published in 2024 and 2025, by their papers' formulas.
+"""Encodings published since 2024, by their papers' formulas.
 
-As in reference.py, whose REFERENCES take these in: NumPy in float64, loops, without pe_jax. K is
-the head size. Where a paper leaves something to its code, or the two differ, the docstring says so.
+As in reference.py: NumPy in float64, loops, without pe_jax. K is the head size, L the training
+length, x the layer's normalised input. Where a paper leaves something to its code, or the two
+differ, the docstring says so.
 """
 
 import itertools
 import math
 
 import numpy as np
-from reference_biases import biased, rotated
-from reference_case import alibi_slopes, attention, dape_prior
+from reference_case import (
+    alibi_slopes,
+    attention,
+    biased,
+    complex_pairs,
+    dape_prior,
+    frequencies,
+    rotated,
+    turned,
+)
 
 
 def softplus(x):
@@ -22,10 +31,8 @@ def sigmoid(x):
 
 def resonance(e, params, case):
     """Wang et al. (2024), algorithm 1: RoPE with w'_c = 2 pi / round(2 pi / w_c), w of RoPE."""
-    K = case.q.shape[-1]
-    wavelengths = [2 * math.pi * e.base ** (2 * c / K) for c in range(K // 2)]
-    w = [2 * math.pi / round(length) for length in wavelengths]
-    return rotated(case, [(c, c + K // 2) for c in range(K // 2)], w)
+    w = [2 * math.pi / round(2 * math.pi / x) for x in frequencies(case.q.shape[-1], e.base)]
+    return rotated(case, w)
 
 
 def fope(e, params, case):
@@ -37,9 +44,9 @@ def fope(e, params, case):
     diagonal. Appendix B also divides columns by their sums: eq. 13 and the experiments do not.
     """
     K = case.q.shape[-1]
-    w = [e.base ** (-2 * c / K) for c in range(K // 2)]
+    w = frequencies(K, e.base)
     kept = [c for c in range(K // 2) if w[c] >= 2 * math.pi / e.dims.train_len]
-    q, k = (x[..., : K // 2] + 1j * x[..., K // 2 :] for x in (case.q, case.k))
+    q, k = complex_pairs(case)
 
     def f(i, h, c):
         if c not in kept:
@@ -133,14 +140,222 @@ def dape_v2(e, params, case):
     return {"attend": attention(case, lambda i, j, h: logits[i][j, h])}
 
 
-REFERENCES = {
-    function.__name__: function
-    for function in (
-        resonance,
-        fope,
-        pope,
-        grape_a,
-        stick_breaking,
-        dape_v2,
+def silu(x):
+    return x * sigmoid(x)
+
+
+def convolved(rows, taps):
+    """sum_d taps[d] rows[t - d] at every t, zeros before the first row."""
+    out = np.zeros(rows.shape)
+    for t in range(len(rows)):
+        for d in range(min(t + 1, len(taps))):
+            out[t] += taps[d] * rows[t - d]
+    return out
+
+
+def path(e, params, case):
+    """Yang et al. (2025), 2.2: k_j^T H_{j+1} .. H_i q_i / sqrt(K), H_t = I - beta_t w_t w_t^T.
+
+    beta = 2 sigmoid(u . x + b). Footnote 2: w is x through a linear layer of low rank, a
+    convolution of 3 tokens, and an L2 normalisation (their code's epsilon is 1e-6, within the
+    root); their code's convolution ends in a SiLU.
+    """
+    x = case.x.astype(np.float64)
+    w = np.einsum("lr,rhk->lhk", x @ params["low"], params["high"])
+    w = convolved(w, params["taps"])
+    w = silu(w) if e.variant == "code" else w
+    w = w / np.sqrt((w**2).sum(-1, keepdims=True) + 1e-6)
+    beta = 2 * sigmoid(x @ params["u"] + params["b"])
+    eye = np.eye(case.q.shape[-1])
+
+    def logit(i, j, h):
+        product = eye
+        for t in range(j + 1, i + 1):
+            product = product @ (eye - beta[t, h] * np.outer(w[t, h], w[t, h]))
+        return case.k[j, h] @ product @ case.q[i, h] / math.sqrt(len(eye))
+
+    return {"attend": attention(case, logit)}
+
+
+def added_up(steps):
+    """The sum of all steps up to each token, with its own."""
+    return np.array([sum(steps[: m + 1]) for m in range(len(steps))])
+
+
+def carope(e, params, case):
+    """Veisi et al. (2025), 2: the phase of pair i is sum_{t <= m} f(x_t)_h^i, with f(x) = 1 /
+    (softplus(x W) + 1). The b within the softplus, for a start as RoPE, is this project's.
+    """
+    x = case.x.astype(np.float64)
+    f = 1 / (np.logaddexp(0, x @ params["w"] + params["b"]) + 1)
+    powers = np.arange(case.q.shape[-1] // 2)
+    return turned(case, added_up(f[..., None] ** powers))
+
+
+def mapformer(e, params, case):
+    """Rambaud et al. (2025), A.7: theta = omega sum_t Delta_t, Delta = W_out W_in x, by heads."""
+    x = case.x.astype(np.float64)
+    steps = np.zeros((len(x), *params["omega"].shape))
+    for t, h in np.ndindex(steps.shape[:2]):
+        steps[t, h] = params["out"][h].T @ (params["into"][:, h].T @ x[t]) * params["omega"][h]
+    return turned(case, added_up(steps))
+
+
+def selective_rope(e, params, case):
+    """Movahedi et al. (2025), figure 4 and 4.3: temp cumsum(gate silu(conv1d(W x))), x divided by
+    its L2 norm (epsilon 1e-6, within the root), and temp_i = base^(-2i/K), as in their code.
+    """
+    x = case.x.astype(np.float64)
+    x = x / np.sqrt((x**2).sum(-1, keepdims=True) + 1e-6)
+    phi = np.einsum("lr,rhc->lhc", x @ params["low"], params["high"])
+    phi = silu(convolved(phi, params["taps"]))
+    gate = sigmoid(x @ params["u"] + params["b"])
+    temperature = frequencies(case.q.shape[-1], e.base)
+    return turned(case, temperature * added_up(gate[..., None] * phi))
+
+
+def repo(e, params, case):
+    """Li et al. (2025), their code: RoPE at the positions W_z (silu(W_g x) * W_c x), one a head."""
+    x = case.x.astype(np.float64)
+    z = (silu(x @ params["gate"]) * (x @ params["content"])) @ params["final"]
+    return turned(case, z[..., None] * frequencies(case.q.shape[-1], e.base))
+
+
+def mobius(e, params, case):
+    """Bae (2026): RoPE with w_i = pi (2i + 1) / N, N the training length, in a quarter of the
+    heads, here the first.
+    """
+    H, K = case.q.shape[1:]
+    count = max(1, math.floor(e.part * H))
+    odd = math.pi * (2 * np.arange(K // 2) + 1) / e.dims.train_len
+    w = np.array([odd if h < count else frequencies(K, e.base) for h in range(H)])
+    return turned(case, case.pos[:, None, None] * w)
+
+
+def jordan_rope(e, params, case):
+    """Jordan-RoPE (2026), the matrix of one block: A(d) = e^((-c/L + i w) d) [[1, eta d / L],
+    [0, 1]], and Re q^H A(d) k, d the distance from the key to the query.
+
+    A block is the complex pairs b and b + K/4, w_b = base^(-2b/K); pairs are (x_c, x_{c + K/2}),
+    turned by minus the angle as in RoPE. bounded: eta (tau(i) - tau(j)), tau(p) = p / (1 + p / L).
+    """
+    K, L = case.q.shape[-1], e.dims.train_len
+    q, k = complex_pairs(case)
+
+    def logit(i, j, h):
+        d, out = case.distance(i, j), 0.0
+        for b in range(K // 4):
+            c = softplus(params["decay"][h, b])
+            eta = e.eta_max * math.tanh(params["shear"][h, b]) if e.shear else 0.0
+            if e.bounded:
+                shear = eta * sum(
+                    s * p / (1 + p / L) for s, p in ((1, case.pos[i]), (-1, case.pos[j]))
+                )
+            else:
+                shear = eta * d / L
+            A = np.exp((-c / L - 1j * e.base ** (-2 * b / K)) * d) * np.array([[1, shear], [0, 1]])
+            block = [b, b + K // 4]
+            out += (np.conj(q[i, h, block]) @ A @ k[j, h, block]).real
+        return out / math.sqrt(K)
+
+    return {"attend": attention(case, logit)}
+
+
+def pj_bias(e, params, case):
+    """PJ-RoPE (2026), the scalar kernel: of each order r the real part of a complex amplitude
+    a_r (u_r + i v_r) times (d/L)^r / r! e^{(i w - delta / L) d}, resp. beta^r e^{i w phi}; the line
+    is -s d / L; gates weigh the three parts.
+    """
+    L, names = e.dims.train_len, [n for n in ("jets", "line", "lightcone") if getattr(e, n)]
+
+    def positive(x):
+        return np.exp(x) / np.exp(x).sum()
+
+    def waves(name, h, angle, power):
+        a = positive(params[f"{name}_orders"][h])
+        zeta = a * (params[f"{name}_u"][h] + 1j * params[f"{name}_v"][h])
+        return sum(
+            (zeta[r] * power(r) * np.exp(1j * params["frequency"][h] * angle)).real
+            for r in range(e.order + 1)
+        )
+
+    def b(i, j, h):
+        d = abs(case.distance(i, j))
+        parts = {}
+        if e.jets:
+            decay = math.exp(-softplus(params["damping"][h]) * d / L)
+            parts["jets"] = decay * waves("jets", h, d, lambda r: (d / L) ** r / math.factorial(r))
+        if e.line:
+            parts["line"] = -softplus(params["slope"][h]) * d / L
+        if e.lightcone:
+            beta = d / math.sqrt(d**2 + L**2)
+            parts["lightcone"] = waves("lightcone", h, L * math.asinh(d / L), lambda r: beta**r)
+        gates = positive(params["gates"][h]) if len(names) > 1 else [1.0]
+        return sum(gate * parts[name] for gate, name in zip(gates, names, strict=True))
+
+    return biased(case, b)
+
+
+def bam(e, params, case):
+    """Bianchessi et al. (2025) by their code: -(|n| + 1e-5)^shape e^scale."""
+    return biased(
+        case,
+        lambda i, j, h: (
+            -((abs(case.distance(i, j)) + 1e-5) ** params["shape"][h])
+            * math.exp(params["scale"][h])
+        ),
     )
-}
+
+
+def tisa(e, params, case):
+    """Wennberg and Henter (2021), eq. 5: sum_s a_s exp(-|b_s| (n - c_s)^2)."""
+    a, b, c = (params[name] for name in ("amplitude", "sharpness", "centre"))
+
+    def bumps(i, j, h):
+        n = case.distance(i, j)
+        return sum(a[h, s] * math.exp(-abs(b[h, s]) * (n - c[h, s]) ** 2) for s in range(e.kernels))
+
+    return biased(case, bumps)
+
+
+def evq_cosh(e, params, case):
+    """w = base^-phi, phi = 1 - asinh((1 - u) sinh tau) / tau, u = (c + 1/2) / (K/2)."""
+    half = case.q.shape[-1] // 2
+    tau = e.tau or 2 * half / math.sqrt(e.dims.train_len)
+    us = [(c + 0.5) / half for c in range(half)]
+    w = [e.base ** (math.asinh((1 - u) * math.sinh(tau)) / tau - 1) for u in us]
+    return rotated(case, w)
+
+
+def lerope(e, params, case):
+    """Karypis et al. (2026), 3.1: RoPE with the frequencies e^alpha_c base^(-2c/K)."""
+    return rotated(case, np.exp(params["alpha"]) * frequencies(case.q.shape[-1], e.base))
+
+
+def relative_projection(e, params, case):
+    """x-transformers: (x_i W + c) . bank[:, n]; 0 where n < 0 or beyond the bank."""
+    size = e.distances or e.dims.train_len
+
+    def b(i, j, h):
+        n = case.distance(i, j)
+        if not 0 <= n < size:
+            return 0.0
+        return (case.x[i] @ params["w"][:, h] + params["c"][h]) @ params["bank"][:, n]
+
+    return biased(case, b)
+
+
+def grape_ap(e, params, case):
+    """Zhang et al. (2025) by their code: m_h sum_{l=j+1..i} log sigmoid(<p_i, R_l p'_l> / P), p'
+    of unit mean square, R_l a turn of all pairs (x_c, x_{c + P/2}) by l.
+    """
+    P, slope = e.size, alibi_slopes(e.dims.heads)
+    p = np.einsum("ld,dhp->lhp", case.x, params["w"])
+
+    def match(i, t, h):
+        unit = p[t, h] / math.sqrt((p[t, h] ** 2).mean())
+        turned = (unit[: P // 2] + 1j * unit[P // 2 :]) * np.exp(1j * case.pos[t])
+        value = p[i, h] @ np.concatenate([turned.real, turned.imag]) / P
+        return -softplus(-value)
+
+    return biased(case, lambda i, j, h: slope[h] * sum(match(i, t, h) for t in range(j + 1, i + 1)))

@@ -1,6 +1,6 @@
 """What carries RoPE over to longer texts, by the papers' formulas.
 
-As in reference.py, whose REFERENCES take these in: NumPy in float64, loops, without pe_jax. K is
+As in reference.py: NumPy in float64, loops, without pe_jax. K is
 the head size, L the length at which RoPE was trained, and s the factor to the longer one: where an
 encoding is not told of a text's length, it is made for texts of the training length.
 """
@@ -8,8 +8,7 @@ encoding is not told of a text's length, it is made for texts of the training le
 import math
 
 import numpy as np
-from reference_biases import rotated
-from reference_case import attention
+from reference_case import attention, frequencies, rotated, turned
 
 
 def trained_at(e):
@@ -21,28 +20,19 @@ def longer_by(e):
 
 
 def rope_frequencies(e, base=None):
-    K = e.dims.head
-    return [(base or e.base) ** (-2 * c / K) for c in range(K // 2)]
-
-
-def turned(case, w, temperature=1.0):
-    """RoPE with these frequencies, queries multiplied by the temperature."""
-    K = case.q.shape[-1]
-    return rotated(
-        case._replace(q=temperature * case.q), [(c, c + K // 2) for c in range(K // 2)], w
-    )
+    return frequencies(e.dims.head, base or e.base)
 
 
 def pi(e, params, case):
     """Chen et al. (2023), 3.2: f'(x, m) = f(x, m L / L'), RoPE at positions times L / L'."""
     s = longer_by(e)
-    return turned(case._replace(pos=case.pos / s), rope_frequencies(e))
+    return rotated(case._replace(pos=case.pos / s), rope_frequencies(e))
 
 
 def ntk(e, params, case):
     """Peng et al. (2023), definition 1: b' = b s^(|D| / (|D| - 2))."""
     K = e.dims.head
-    return turned(case, rope_frequencies(e, e.base * longer_by(e) ** (K / (K - 2))))
+    return rotated(case, rope_frequencies(e, e.base * longer_by(e) ** (K / (K - 2))))
 
 
 def dynamic_ntk(e, params, case):
@@ -50,7 +40,7 @@ def dynamic_ntk(e, params, case):
     K, L = e.dims.head, trained_at(e)
     served = max(e.served or e.dims.train_len, L)
     grown = e.factor * served / L - (e.factor - 1)
-    return turned(case, rope_frequencies(e, e.base * grown ** (K / (K - 2))))
+    return rotated(case, rope_frequencies(e, e.base * grown ** (K / (K - 2))))
 
 
 def by_parts(w, s, gamma):
@@ -77,7 +67,7 @@ def yarn(e, params, case):
         low, high = yarn_ends(e)
         span = 0.001 if high == low else high - low
         gamma = [1 - min(max((c - low) / span, 0), 1) for c in range(K // 2)]
-    return turned(case, by_parts(w, s, gamma), yarn_temperature(e))
+    return rotated(case, by_parts(w, s, gamma), yarn_temperature(e))
 
 
 def yarn_ends(e):
@@ -103,7 +93,7 @@ def mrrope(e, params, case):
     for c, x in enumerate(rope_frequencies(e)):
         q = min(max(c - low, 0), n)
         w.append(x / s ** (q / n if e.variant == "uni" else q * (q + 1) / (n * (n + 1))))
-    return turned(case, w, yarn_temperature(e))
+    return rotated(case, w, yarn_temperature(e))
 
 
 def llama3(e, params, case):
@@ -119,7 +109,7 @@ def llama3(e, params, case):
         else:
             smooth = (L / wavelength - e.low) / (e.high - e.low)
             scaled.append((1 - smooth) * x / s + smooth * x)
-    return turned(case, scaled)
+    return rotated(case, scaled)
 
 
 def longrope(e, params, case):
@@ -129,36 +119,22 @@ def longrope(e, params, case):
     K, L, s = e.dims.head, trained_at(e), longer_by(e)
     beyond = (e.served or e.dims.train_len) > L
     lambdas = (e.long or [s] * (K // 2)) if beyond else (e.short or [1] * (K // 2))
-    w = rope_frequencies(e)
-    q, k = (x[..., : K // 2] + 1j * x[..., K // 2 :] for x in (case.q, case.k))
-
-    def angle(p):
-        return np.array(
-            [p * x / (1 if p < e.first else f) for x, f in zip(w, lambdas, strict=True)]
-        )
-
-    def logit(i, j, h):
-        n = angle(case.pos[i]) - angle(case.pos[j])
-        dot = (q[i, h] * np.conj(k[j, h]) * np.exp(1j * n)).sum().real
-        sharper = 1 + math.log(s) / math.log(L)
-        if e.attention_factor is not None:
-            sharper = e.attention_factor**2
-        return dot * sharper / math.sqrt(K)
-
-    return {"attend": attention(case, logit)}
+    w = np.array(rope_frequencies(e))
+    angles = np.array([p * w / np.where(p < e.first, 1, lambdas) for p in case.pos])
+    sharper = 1 + math.log(s) / math.log(L)
+    if e.attention_factor is not None:
+        sharper = e.attention_factor**2
+    heads = case.q.shape[1]
+    return turned(case._replace(q=sharper * case.q), angles[:, None].repeat(heads, 1))
 
 
 def at_distance(case, base, f, seen=None):
     """Re sum_c q_c conj(k_c) e^{i f(i, j) w_c}: RoPE at the distance f of two positions."""
-    K = case.q.shape[-1]
-    w = np.array([base ** (-2 * c / K) for c in range(K // 2)])
-    q, k = (x[..., : K // 2] + 1j * x[..., K // 2 :] for x in (case.q, case.k))
 
-    def logit(i, j, h):
-        turn = np.exp(1j * f(int(case.pos[i]), int(case.pos[j])) * w)
-        return (q[i, h] * np.conj(k[j, h]) * turn).sum().real / math.sqrt(K)
+    def distance(i, j):
+        return f(int(case.pos[i]), int(case.pos[j]))
 
-    return {"attend": attention(case, logit, seen)}
+    return rotated(case, frequencies(case.q.shape[-1], base), distance=distance, seen=seen)
 
 
 def half(e):
@@ -205,7 +181,7 @@ def clipped_rope(e, params, case):
     n = len(slow) if e.pairs is None else min(e.pairs, len(w))
     for t in range(1, n):
         w[len(w) - n + t] *= (1 + math.cos(math.pi * t / (n - 1))) / 2
-    return turned(case, w)
+    return rotated(case, w)
 
 
 def string(e, params, case):
@@ -246,12 +222,3 @@ def drope(e, params, case):
     """Gelberg et al. (2025): no rotation; q_i . k_j (1 + c ln s) / sqrt(K)."""
     sharper = 1 + e.c * math.log(longer_by(e))
     return {"attend": attention(case, lambda i, j, h: sharper * case.dot(i, j, h))}
-
-
-REFERENCES = {
-    function.__name__: function
-    for function in (
-        *(pi, ntk, dynamic_ntk, yarn, mrrope, llama3, longrope, clipped_rope, drope),
-        *(rerope, leaky_rerope, self_extend, lm_infinite, streaming, string, chunk),
-    )
-}

@@ -63,6 +63,3 @@ def bipe(e, params, case):
     last = len(params["table"]) - 1
     embedded = [x + params["table"][min(p, last)] for x, p in zip(case.x, places, strict=True)]
     return {"positions": lambda train: moved, "embed": np.array(embedded)}
-
-
-REFERENCES = {function.__name__: function for function in (abacus, bipe, position_coupling)}
