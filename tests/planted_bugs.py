@@ -98,7 +98,7 @@ BUGS = {
             (
                 f"{ATTENTION}::test_attention_is_what_loops_compute",
                 f"{ATTENTION}::test_blocks_that_a_window_leaves_out_change_nothing",
-                "tests/encodings/test_identities_biases.py",
+                "tests/encodings/test_identities.py",
             ),
         ),
         Bug(  # an audit: constant from where the first of several hooks is

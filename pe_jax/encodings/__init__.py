@@ -3,7 +3,7 @@
 The docstring of a file gives the formula with its paper, what is learned, what happens beyond the
 training length L, and where it differs from the paper or the authors' code. A new one needs its
 file, its name in NAMES and, in tests/reference/, its formula in NumPy; the tests then cover it.
-Where nothing is learned, it gets an entry in tests/reference/conformance.json, too.
+Where nothing is learned, it gets a file in pe_jax/conformance, too.
 """
 
 from __future__ import annotations
