@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_case
-from cases import CASES, WIDE, encodings
+from cases import CASES, WIDE, encodings, serves_both_directions
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import (
     DIMS,
     assert_near,
     bind,
     example,
+    fewest,
     folded,
     layer,
     output,
@@ -23,6 +24,7 @@ from helpers import (
     sampled,
     scattered,
     take,
+    traits,
 )
 
 from pe_jax import geometry
@@ -45,22 +47,9 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
     "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
-WHERE_CLIPPED = {"memory": CLIPPED[1:4], "bidirectional": CLIPPED[:1]}
-"""Those that are compared: the hooks of the first are among those of the fourth, and the last has
-no constants, which is held where blocks lie between two reaches.
-"""
 OUTSIDE = {"embed", "at", "limit", "highest_position", "trained_from"}
 """What attention does not see."""
-WIDER = "pope"
-"""Its `qk` gives the products more components than a head has."""
-KNOWN = {
-    "memory": "rope yarn drope rerope t5 shaw deberta urpe fire tupe answered window".split(),
-    "scattered": "nope transformer_xl tupe deberta urpe window".split(),
-    "bidirectional": "nope shaw transformer_xl urpe window".split(),
-}
-"""What attention lays out, masks or adds for these, it does in the same setting for another one, as
-for CLIPPED what it does for `shaw`.
-"""
+APART = {*CLIPPED, "pope"}  # whose `qk` gives the products more components than a head has
 LENGTH, QUERIES, BLOCK = 20, 13, 8
 blockwise = functools.partial(attend_blockwise, block=BLOCK)
 
@@ -73,41 +62,29 @@ def numpy(params):
     return jax.tree.map(lambda a: np.asarray(a, np.float64), params)
 
 
-def serves_both_directions(name):
-    try:
-        return bool(encodings(name, WIDE._replace(causal=False)))
-    except ValueError as refusal:
-        assert "needs a causal model" in str(refusal)
-        return False
-
-
 def settings():
-    """(name, kind) worth a compiled gradient: a memory before the queries for all; scattered
-    positions and both directions where attention lays distances out or masks. How tiles are put
-    together depends on the hooks alone, and a hook on a block is tested by itself: all are slow but
-    for the first encoding of each set of hooks, if it is not one of KNOWN. Compositions are, too,
-    unless they have a hook that none before them has.
+    """(name, kind): a memory before the queries for all; scattered positions and both directions
+    where attention lays distances out or masks.
     """
     for name in CLIPPED:
-        for kind in ("memory", "bidirectional"):
-            slow = () if name in WHERE_CLIPPED[kind] else pytest.mark.slow
-            yield pytest.param(name, kind, marks=slow)
-    seen, hooks = set(), set()
+        yield from ((name, "memory"), (name, "bidirectional"))
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
-        kind = frozenset(used - OUTSIDE), any(e.whole_rows for e in encodings(name)), name == WIDER
-        again = used <= hooks if len(encodings(name)) > 1 else kind in seen
-        seen.add(kind)
-        hooks |= used
-        kinds = ["scattered" if "positions" in used else "memory"]
-        laid_out = used & {*RELATIVE, "reach"}
-        if kinds == ["memory"] and (
-            name == "nope" or (laid_out and (name in ENCODINGS or name in EXOTIC))
+        if "positions" in used:
+            yield name, "scattered"
+            continue
+        yield name, "memory"
+        if name == "nope" or (
+            used & {*RELATIVE, "reach"} and (name in ENCODINGS or name in EXOTIC)
         ):
-            kinds += ("scattered", "bidirectional")[: 1 + serves_both_directions(name)]
-        for kind in kinds:
-            slow = again or name in KNOWN[kind]
-            yield pytest.param(name, kind, marks=pytest.mark.slow if slow else ())
+            yield name, "scattered"
+            if serves_both_directions(name):
+                yield name, "bidirectional"
+
+
+def kinds(name, kind):
+    """How tiles are put together depends on the hooks alone."""
+    return {(kind, name in APART, trait) for trait in traits(encodings(name)) - OUTSIDE}
 
 
 def setting(name, kind):
@@ -123,7 +100,7 @@ def setting(name, kind):
     return pe, case._replace(pos=pos), LENGTH if kind == "scattered" else QUERIES
 
 
-@pytest.mark.parametrize(("name", "kind"), list(settings()))
+@pytest.mark.parametrize(("name", "kind"), fewest(settings(), kinds))
 def test_blockwise_is_dense_and_neither_sees_the_future(name, kind):
     pe, case, queries = setting(name, kind)
     shape = (queries, *case.v.shape[1:])

@@ -8,9 +8,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASES, WIDE, encodings
+from cases import CASES, WIDE, encodings, serves_both_directions
 from flax import nnx
-from helpers import assert_near, bind, example, folded, layer, output, perturbed, rows, take
+from helpers import (
+    assert_near,
+    bind,
+    example,
+    fewest,
+    folded,
+    layer,
+    output,
+    perturbed,
+    rows,
+    take,
+    traits,
+)
 
 from pe_jax.attention import choose as choosing
 from pe_jax.attention import pointwise
@@ -55,46 +67,23 @@ def fused(target, block=BLOCK):
     return functools.partial(attend_fused, target=target, block=block, interpret=True)
 
 
-WINDOWED = "t5+window(window=5)"
-HELD = {
-    True: "rerope t5 forget_gate window".split(),
-    False: "t5 urpe window pair_gate".split(),
-}
-"""Whose hooks another one has in tiles, too; and whose tables and tiles in both directions another
-one has.
-"""
-ELSEWHERE = {
-    "tpu": [("urpe", True), ("pair_gate", True), ("lm_infinite", True), (WINDOWED, False)],
-    "gpu": [("nope", True), ("rerope(window=4)+forget_gate", True), (WINDOWED, True)],
-}
-"""Whose hooks another one has on this target, by default; they are compared on the other one."""
-
-
 def settings():
-    """(name, causal, target), slow but for the first encoding of each set of hooks in tiles, if it
-    is not one of HELD, and not ELSEWHERE.
-    """
-    seen = set()
+    """(name, causal, target)"""
     for name in CASES:
-        used = frozenset(hook for e in encodings(name) for hook in sites(e))
+        used = {hook for e in encodings(name) for hook in sites(e)}
         moved = "positions" in used and used & set(TABLES)
         if moved or used & set(REFUSED) or name == "tupe":
             continue
-        again = used & IN_TILES in seen
-        seen.add(used & IN_TILES)
         both = used & IN_TILES and serves_both_directions(name)
         for causal in (True, False) if both else (True,):
             for target in TARGETS:
-                slow = again or name in HELD[causal] or (name, causal) in ELSEWHERE[target]
-                yield pytest.param(name, causal, target, marks=pytest.mark.slow if slow else ())
+                yield name, causal, target
 
 
-def serves_both_directions(name):
-    try:
-        return bool(encodings(name, WIDE._replace(causal=False)))
-    except ValueError as refusal:
-        assert "needs a causal model" in str(refusal)
-        return False
+def in_tiles(name, causal, target):
+    """Each hook in tiles. Of FIRE's default width each number is an array of its own."""
+    hooks = IN_TILES & traits(encodings(name)) if name not in {"fire", *UNFUSED} else set()
+    return {(causal, target, hook) for hook in hooks}
 
 
 def values_and_slopes(pe, case, form, queries=QUERIES):
@@ -117,7 +106,7 @@ def assert_same(got, want, tolerance=1e-5):
         assert_near(a, b, tolerance, jax.tree_util.keystr(path))
 
 
-@pytest.mark.parametrize(("name", "causal", "target"), list(settings()))
+@pytest.mark.parametrize(("name", "causal", "target"), fewest(settings(), in_tiles))
 def test_fused_is_dense(name, causal, target):
     """13 queries, the last of 20 keys, in blocks of 8: the last ones are not full."""
     pe, case = bound(name, causal)

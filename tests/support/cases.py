@@ -45,6 +45,14 @@ def encodings(name, dims=WIDE):
     return make(name, dims)
 
 
+def serves_both_directions(name):
+    try:
+        return bool(encodings(name, WIDE._replace(causal=False)))
+    except ValueError as refusal:
+        assert "needs a causal model" in str(refusal)
+        return False
+
+
 LENGTH = 20
 CASE = example(LENGTH)
 APART = CASE._replace(pos=scattered(LENGTH, 60))

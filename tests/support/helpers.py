@@ -114,16 +114,31 @@ def sampled(names, members, adding=()):
     return out
 
 
+def traits(members):
+    """The hooks of encodings, and what caches and blocks treat apart."""
+    facts = {(e.whole_rows, e.per_sequence) for e in members}
+    return facts.union(*(sites(e) for e in members))
+
+
 def covering(names, members):
     """The names as parameters, slow but for those that have a hook which none before them has."""
     seen, out = set(), []
     for name in names:
-        traits = set()
-        for e in members(name):
-            traits |= {*sites(e)} | {("rows", e.whole_rows), ("sequence", e.per_sequence)}
-        out.append(pytest.param(name, marks=pytest.mark.slow if traits <= seen else ()))
-        seen |= traits
+        new = traits(members(name)) - seen
+        out.append(pytest.param(name, marks=() if new else pytest.mark.slow))
+        seen |= new
     return out
+
+
+def fewest(cases, traits):
+    """The cases as parameters, slow but for few that have all traits, those with most of them."""
+    left = {case: traits(*case) for case in cases}
+    missing, chosen = set().union(*left.values()), set()
+    while missing:
+        chosen.add(max(left, key=lambda case: len(left[case] & missing)))
+        missing -= set().union(*(left[case] for case in chosen))
+    slow = pytest.mark.slow
+    return [pytest.param(*case, marks=() if case in chosen else slow) for case in left]
 
 
 def embed(pe, x, tokens, pos):
