@@ -72,7 +72,7 @@ BUGS = {
             "at = self.queries - 1",
             "at = 0",
             (
-                f"{ATTENTION}::test_blockwise_is_dense_and_neither_sees_the_future[shaw(clip=3)-memory]",
+                f"{ATTENTION}::test_blockwise_is_dense_and_neither_sees_the_future[deberta(clip=3)-memory]",
                 f"{ATTENTION}::test_blocks_beyond_where_hooks_are_constant_are_met_by_one_column",
             ),
         ),
