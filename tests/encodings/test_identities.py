@@ -36,6 +36,8 @@ EQUAL = [  # with the parameters that they begin with
     ("alibi(learned=True,slope_scale=4.0)", "alibi(slope_scale=4.0)"),
     ("shape(max_shift=0)+rope", "rope"),
     ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0)+rope", "rope"),
+    ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0,centred=True)+rope", "rope"),
+    ("sinusoidal(merge='concatenate')", "sinusoidal"),
     ("urpe", "nope"),
     ("multiplicative(length=60)", "nope"),
     ("bam", "alibi"),
@@ -195,7 +197,7 @@ def test_fields_at_the_ends_of_their_ranges_are_finite(subtests):
         ("pj_bias(order=34)", {}),
         ("cpb(variant='code')", {"train_len": 1}),
         ("resonance(base=0.005)", {}),
-        ("hierarchical(length=46341)", {}),
+        ("hierarchical(length=46341,clip=True)", {}),
         ("evq_cosh(tau=700.0)", {}),
     ):
         with subtests.test(spec=spec):
