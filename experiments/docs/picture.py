@@ -45,7 +45,6 @@ def draw() -> Any:
                 unit="{} tokens",
                 ticks=plane.doublings(LENGTH, drawn[0].x[0], drawn[0].x[-1]),
                 trained=[LENGTH],
-                markers=True,
             )
             axes.set(xlabel=shown.x, ylabel=shown.y)
             axes.set_title(title, fontsize=9, loc="left")

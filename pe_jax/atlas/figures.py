@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Real
@@ -12,18 +12,15 @@ from pe_jax.atlas import probe
 from pe_jax.atlas.layer import Layer
 from pe_jax.atlas.probe import LOGIT, WEIGHT
 from pe_jax.atlas.properties import Measured
-from pe_jax.atlas.weights import Weights
 from pe_jax.report import plane
-from pe_jax.report.plane import GUIDE, Plane, fill
-from pe_jax.report.style import COLOURS, DASHES, Line, Look
+from pe_jax.report.plane import GUIDE, WIDTH, Plane, fill
+from pe_jax.report.style import COLOURS, DASHES, Drawn, Line, Look
 from pe_jax.report.words import capital
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH = 5.5
-"""Inches of a figure: the text width of most single-column papers."""
 HEADS, LAYERS = 4, 3
 """The most heads and layers that a figure shows, evenly from the first to the last."""
 DRAWS = 3
@@ -36,18 +33,9 @@ WORDS = {
 }
 
 
-class AtlasFigure(NamedTuple):
-    """A figure of one encoding or of several."""
-
-    name: str
-    """The last part of the names of its files."""
-    caption: str
-    figure: Figure
-
-
-def of_layer(measured: Measured, weights: Weights | None = None) -> Iterator[AtlasFigure]:
-    """The figures of one layer, as far as there is something to show; `weights` are those of the
-    trained model.
+def of_layer(measured: Measured, weights: Sequence[np.ndarray] = ()) -> Iterator[Drawn]:
+    """The figures of one layer, as far as there is something to show; `weights` are those of a
+    trained model (`weights.of_model`).
     """
     layer = measured.layer
     if measured.same.acts or measured.random is not None:
@@ -59,9 +47,8 @@ def of_layer(measured: Measured, weights: Weights | None = None) -> Iterator[Atl
         yield _rotary(layer, near, far)
     if "positions" in measured.properties.sites.split(", "):
         yield _positions(layer)
-    if weights is not None:
+    if weights:
         yield _attention(weights, layer.train_length)
-        yield _entropy(weights, layer.train_length)
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -115,10 +102,12 @@ def _draw(axes: Axes, lines: Sequence[Line], layer: Layer, x: str, y: str, **end
 
 def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """The legend of the panel with most labels."""
-    plane.legend(figure, max((axes.get_legend_handles_labels()[0] for axes in panels), key=len))
+    every = (axes.get_legend_handles_labels() for axes in panels)
+    handles, names = max(every, key=lambda found: len(found[0]))
+    plane.legend(figure, {n.partition("\n")[0]: h for n, h in zip(names, handles, strict=True)})
 
 
-def _distance(measured: Measured) -> AtlasFigure:
+def _distance(measured: Measured) -> Drawn:
     layer, weights, lines = measured.layer, measured.same.weights, _effect(measured)
     windows, x = probe.window(weights), np.arange(layer.served)
     with plane.panels(3, 3, WIDTH, 1.6) as (figure, panels):
@@ -132,7 +121,7 @@ def _distance(measured: Measured) -> AtlasFigure:
         middle.axhline(100 * probe.SHARE, **GUIDE)
         _legend(figure, panels)
     wide = any((line.high > line.low).any() for line in lines)
-    return AtlasFigure(
+    return Drawn(
         "distance",
         f"Left: {WORDS[measured.same.unit]} against the distance, the mean of all pairs."
         f"{' Bands: from the lowest pair to the highest.' if wide else ''} Middle: the share of "
@@ -142,7 +131,7 @@ def _distance(measured: Measured) -> AtlasFigure:
     )
 
 
-def _positions(layer: Layer) -> AtlasFigure:
+def _positions(layer: Layer) -> Drawn:
     draws = [probe.positions(layer, layer.train_length, s, train=True) for s in range(DRAWS)]
     drawn = [
         *((f"training, draw {i + 1}", y, COLOURS[0], DASHES[i]) for i, y in enumerate(draws)),
@@ -156,10 +145,10 @@ def _positions(layer: Layer) -> AtlasFigure:
         _draw(panels[0], lines, layer, "place in the sequence (tokens)", "position")
         _legend(figure, panels)
     caption = f"The positions that are handed on, in training and in evaluation. {BEYOND}"
-    return AtlasFigure("positions", caption, figure)
+    return Drawn("positions", caption, figure)
 
 
-def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> AtlasFigure:
+def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> Drawn:
     """`near` and `far` are the angles from one position to the next in sequences of the training
     length and of the longest length.
     """
@@ -187,7 +176,7 @@ def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> AtlasFigure:
         plane.number_plainly(left.yaxis)
         for axes in (left, right):
             axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
-    return AtlasFigure(
+    return Drawn(
         "rotary",
         "Left: the wavelength of each pair of components that is turned, in the first head; open "
         f"circles make less than one turn within {train} tokens. Right: the angles between tokens "
@@ -199,7 +188,7 @@ def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> AtlasFigure:
 # Heat maps: a value of each query and key
 
 
-def _logits(measured: Measured) -> AtlasFigure:
+def _logits(measured: Measured) -> Drawn:
     layer, same, second = measured.layer, measured.same, ""
     content = "the same content" if same.acts else "random content"
     rows = [("every token alike", same.effect)] if same.acts else []
@@ -224,7 +213,7 @@ def _logits(measured: Measured) -> AtlasFigure:
                 axes.set_ylabel(f"query position\n({name if len(rows) > 1 else 'tokens'})")
         figure.supxlabel(f"{KEY}; colour: {same.unit}")
     note = " Grey: positions that it does not serve." if layer.served < layer.longest else ""
-    return AtlasFigure(
+    return Drawn(
         "logits",
         f"{capital(WORDS[same.unit])}, for each query and key, where every token has {content}"
         f"{_parameters(measured)}. Dashed: the training length, {layer.train_length} tokens; "
@@ -252,15 +241,9 @@ def _draw_map(
 
     length, served, most = layer.train_length, len(values), layer.longest
     colours, low, high = _palette(values)
-    image = axes.imshow(
-        np.ma.masked_invalid(values),
-        cmap=colours,
-        vmin=low,
-        vmax=high,
-        extent=(0, served, served, 0),
-        interpolation="none",
-        aspect="auto",
-    )
+    style: dict[str, Any] = dict(cmap=colours, vmin=low, vmax=high, interpolation="none")
+    extent = (0, served, served, 0)
+    image = axes.imshow(np.ma.masked_invalid(values), extent=extent, aspect="auto", **style)
     axes.set(xlim=(0, most), ylim=(most, 0))
     if served < most:
         corners = [(0, served), (served, served), (most, most), (0, most)]
@@ -274,27 +257,22 @@ def _draw_map(
     axes.tick_params(labelleft=left)
     axes.spines[["top", "right"]].set_visible(True)
     bar = figure.colorbar(image, ax=axes, location="bottom", aspect=18, pad=0.02)
-    span = high - low
-    ends = [low, 0.0, high] if 0.2 * span < -low < 0.8 * span else [low, high]
-    shown = [end if abs(end) > 1e-3 * span else 0 for end in ends]
-    bar.set_ticks(ends, labels=[f"{end:.3g}".replace("-", "−") for end in shown])
+    ends = sorted({low, 0.0, high})
+    bar.set_ticks(ends, labels=[f"{end:.3g}".replace("-", "−") for end in ends])
     bar.minorticks_off()
 
 
 def _palette(values: np.ndarray) -> tuple[str, float, float]:
-    """A map of colours and its ends, between which all values lie but half a per cent at each end:
-    dark for what is far from 0 where nearly all values have one sign, else to both sides of 0. Both
-    are told apart by the colour-blind.
+    """A map of colours, which the colour-blind tell apart, and its ends, between which all values
+    lie but half a per cent at each end: from 0 to the farthest value where nearly all have one
+    sign, else as far to both sides of 0.
     """
     finite = values[np.isfinite(values)]
     low, high = map(float, np.percentile(finite, [0.5, 99.5])) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high), 1e-6)
-    flat = high - low < 0.02 * most
-    if high <= 0.02 * most:
-        return "cividis", min(low, -1e-6), 0.0 if flat else high
-    if low >= -0.02 * most:
-        return "cividis_r", 0.0 if flat else low, most
-    return "RdBu_r", -most, most
+    if min(-low, high) > 0.02 * most:
+        return "RdBu_r", -most, most
+    return ("cividis", -most, 0.0) if high < -low else ("cividis_r", 0.0, most)
 
 
 # A trained model's attention
@@ -304,15 +282,15 @@ BINS = 32
 """Edges of the bins of distances, before those that round to one number are joined."""
 
 
-def _attention(weights: Weights, train: int) -> AtlasFigure:
-    longest = weights.by_distance[0].shape[1]
+def _attention(weights: Sequence[Float[np.ndarray, "H T"]], train: int) -> Drawn:
+    longest = weights[0].shape[1]
     edges = np.unique(np.geomspace(1, longest + 1, BINS).round().astype(int))
     middles = np.sqrt(edges[:-1] * (edges[1:] - 1))
-    layers = _spread(len(weights.by_distance), LAYERS)
+    layers = _spread(len(weights), LAYERS)
     shown = Plane("distance + 1 (tokens)", base=10, trained=[train], log_y=True)
     with plane.panels(len(layers), LAYERS, WIDTH, 1.7, sharey=True) as (figure, panels):
         for axes, layer in zip(panels, layers, strict=True):
-            sums = np.add.reduceat(weights.by_distance[layer], edges[:-1] - 1, axis=1)
+            sums = np.add.reduceat(weights[layer], edges[:-1] - 1, axis=1)
             lines = _lines(middles, np.maximum(sums / np.diff(edges), 1e-6))
             fill(axes, lines, shown, plane.limits(lines, shown))
             axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
@@ -320,32 +298,11 @@ def _attention(weights: Weights, train: int) -> AtlasFigure:
             axes.set_title(f"layer {layer + 1}")
         panels[0].set_ylabel("mean weight")
         _legend(figure, panels)
-    return AtlasFigure(
+    return Drawn(
         "attention",
         f"The trained model's mean weight of a key against its distance, at {longest} tokens of "
         "the text that is evaluated: of the last eighth of the queries. Dotted: all weights equal. "
         f"{BEYOND}",
-        figure,
-    )
-
-
-def _entropy(weights: Weights, train: int) -> AtlasFigure:
-    lengths = np.array(list(weights.entropy))
-    layers = _spread(len(weights.by_distance), LAYERS)
-    ticks = plane.doublings(lengths[0], lengths[0], lengths[-1])
-    shown = Plane("length (tokens)", ticks=ticks, trained=[train], markers=True)
-    with plane.panels(len(layers), LAYERS, WIDTH, 1.7, sharey=True) as (figure, panels):
-        for axes, layer in zip(panels, layers, strict=True):
-            values = np.stack([of_layers[layer] for of_layers in weights.entropy.values()], 1)
-            fill(axes, _lines(lengths, values), shown, (0, 1.05 * np.log(lengths[-1])))
-            axes.plot(lengths, np.log(lengths), color="#808080", linestyle=":", label="uniform")
-            axes.set_title(f"layer {layer + 1}")
-        panels[0].set_ylabel("entropy (nats)")
-        _legend(figure, panels)
-    return AtlasFigure(
-        "entropy",
-        "The entropy of the trained model's weights against the length, of the last eighth of the "
-        f"queries. Dotted: all weights equal. {BEYOND}",
         figure,
     )
 
@@ -359,7 +316,7 @@ HEAD = 1
 """The head of the maps, counted from 0, where the model has so many."""
 
 
-def overviews(every: Sequence[Measured]) -> Iterator[AtlasFigure]:
+def overviews(every: Sequence[Measured]) -> Iterator[Drawn]:
     """The figures of at most twelve encodings that change the logits, those of DOZEN first; none
     for a single one, whose own figures show as much.
     """
@@ -371,7 +328,7 @@ def overviews(every: Sequence[Measured]) -> Iterator[AtlasFigure]:
         yield _maps(shown)
 
 
-def _distances(shown: Sequence[Measured]) -> AtlasFigure:
+def _distances(shown: Sequence[Measured]) -> Drawn:
     count = len(shown)
     with plane.panels(count, COLUMNS, WIDTH, 1.35, 0.2) as (figure, panels):
         for i, (axes, measured) in enumerate(zip(panels, shown, strict=True)):
@@ -386,7 +343,7 @@ def _distances(shown: Sequence[Measured]) -> AtlasFigure:
         figure.supxlabel("distance of the key from its query (tokens)")
         figure.supylabel("added to the logit")
     values = "trained" if any(one.layer.trained for one in shown) else "at their initial values"
-    return AtlasFigure(
+    return Drawn(
         "distances",
         "What encodings add to the logit of a query and a key, against their distance, where "
         f"every token has the same content. Learned parameters are {values}. Bands, where the "
@@ -395,7 +352,7 @@ def _distances(shown: Sequence[Measured]) -> AtlasFigure:
     )
 
 
-def _maps(shown: Sequence[Measured]) -> AtlasFigure:
+def _maps(shown: Sequence[Measured]) -> Drawn:
     with plane.panels(len(shown), COLUMNS, WIDTH, 1.5, 0.1) as (figure, panels):
         for i, (axes, measured) in enumerate(zip(panels, shown, strict=True)):
             head = min(HEAD, measured.layer.dims.heads - 1)
@@ -404,7 +361,7 @@ def _maps(shown: Sequence[Measured]) -> AtlasFigure:
             plane.name_panel(axes, measured.layer.name, WIDTH / COLUMNS)
         figure.supxlabel(KEY)
         figure.supylabel(QUERY)
-    return AtlasFigure(
+    return Drawn(
         "maps",
         "The same of each query and key, in the second head. Dashed: the training length. Grey: "
         "positions that the encoding does not serve.",

@@ -4,35 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from pe_jax.atlas import figures, weights
-from pe_jax.atlas.figures import AtlasFigure
 from pe_jax.atlas.layer import Layer
 from pe_jax.atlas.properties import COLUMNS, NOTES, Measured, Properties, by_group
 from pe_jax.report import sheet, style
 from pe_jax.report.sheet import Note, Printed, Sheet
+from pe_jax.report.style import Drawn
 from pe_jax.storage import atomic
 
 FIGURES = "figures"
 """The folder of the figures of single encodings."""
-
-
-class Shown(NamedTuple):
-    """A figure of the page."""
-
-    svg: str
-    inches: float
-    caption: str
-
-
-class Entry(NamedTuple):
-    """A section of the page."""
-
-    layer: Layer
-    texts: list[str]
-    """The cells of its row in the table of properties."""
-    figures: list[Shown]
 
 
 def write(
@@ -48,10 +31,10 @@ def write(
         for i, (layer, name) in enumerate(zip(layers, _names(layers), strict=True)):
             update(i, layer.name)
             one = Measured.of(layer)
-            trained = weights.of_model(layer.trained) if layer.trained else None
+            trained = weights.of_model(layer.trained) if layer.trained else ()
             drawn = _save(figures.of_layer(one, trained), drafts, f"{name}.")
             measured.append(one)
-            entries.append(Entry(layer, one.properties.texts, drawn))
+            entries.append({"layer": layer, "texts": one.properties.texts, "figures": drawn})
         update(len(layers), "writing")
         above = _save(figures.overviews(measured), draft)
         rows = [one.properties for one in measured]
@@ -80,12 +63,13 @@ def _names(layers: Sequence[Layer]) -> list[str]:
     ]
 
 
-def _save(drawn: Iterable[AtlasFigure], folder: Path, prefix: str = "") -> list[Shown]:
-    """Writes each figure before the next is drawn: it holds its maps."""
+def _save(drawn: Iterable[Drawn], folder: Path, prefix: str = "") -> list[dict[str, Any]]:
+    # Each figure is written before the next is drawn: it holds its maps.
     shown = []
     for name, caption, figure in drawn:
         style.save(figure, folder / f"{prefix}{name}")
-        shown.append(Shown(style.svg(figure), figure.get_figwidth(), caption))
+        inches = figure.get_figwidth()
+        shown.append({"svg": style.svg(figure), "inches": inches, "caption": caption})
     return shown
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -27,7 +27,7 @@ from pe_jax.specs.parse import active
 from pe_jax.training.step import structure
 
 SEQUENCES = 16
-"""Sequences of each length, from different places of the text."""
+"""Sequences, from different places of the text."""
 MOST = 1024
 """Tokens of the longest sequence, unless the training length is longer."""
 
@@ -44,29 +44,15 @@ class _Watch(Encoding):
         return logits
 
 
-class Weights(NamedTuple):
-    """The attention weights of a model, by layer, of the last eighth of the queries."""
-
-    by_distance: list[Float[np.ndarray, "H T"]]
-    """The mean weight that a head gives to the key at each distance, in the longest sequences. Rows
-    sum to 1 where the softmax is kept.
+def of_model(model: Trained) -> list[Float[np.ndarray, "H T"]]:
+    """By layer, the mean weight that a head gives to the key at each distance, of the last eighth
+    of the queries of `sequences`. Rows sum to 1 where the softmax is kept. ValueError or Refused if
+    the model's text is not there.
     """
-    entropy: dict[int, list[Float[np.ndarray, "H"]]]
-    """By length, the mean entropy of the weights, in nats."""
-
-
-def of_model(model: Trained) -> Weights:
-    """The weights of a model at its training length, at twice and at four times this, as far as
-    its encodings serve these lengths. ValueError or Refused if its text is not there.
-    """
-    entropy, by_distance = {}, []
-    for n, texts in sequences(model).items():
-        last = max(1, n // 8)  # the whole rows of all sequences would be gigabytes
-        rows = [[w[:, -last:].copy() for w in attention(model, text)] for text in texts]
-        layers = [np.stack(of_layer) for of_layer in zip(*rows, strict=True)]
-        entropy[n] = [-(w * np.log(np.maximum(w, 1e-30))).sum(-1).mean((0, 2)) for w in layers]
-        by_distance = [_by_distance(w) for w in layers]
-    return Weights(by_distance, entropy)
+    texts = sequences(model)
+    last = max(1, texts.shape[1] // 8)  # the whole rows of all sequences would be gigabytes
+    rows = [[w[:, -last:].copy() for w in attention(model, text)] for text in texts]
+    return [_by_distance(np.stack(of_layer)) for of_layer in zip(*rows, strict=True)]
 
 
 def _by_distance(weights: Float[np.ndarray, "W H Q T"]) -> Float[np.ndarray, "H T"]:
@@ -118,23 +104,20 @@ def _program(
     return run, logits
 
 
-def sequences(model: Trained) -> dict[int, Int[np.ndarray, "W T"]]:
-    """Sequences by their length: of one, two and four training lengths of the text that is
-    evaluated, or samples of the task of those lengths that it has; of fewer tokens where there is
-    less text, or where the encodings serve fewer.
+def sequences(model: Trained) -> Int[np.ndarray, "W T"]:
+    """Sequences of four training lengths of the text that is evaluated, or the longest samples of
+    the task of one, two or four; of fewer tokens where there is less text, or where the encodings
+    serve fewer.
     """
     run, length = model.run, model.run.train.length
-    lengths = length, 2 * length, 4 * length
     limits = [n for e in run.encodings if (n := e.limit()) is not None]
     most = min([max(MOST, run.encodings[0].dims.train_len), *limits])
     if not run.task.reads_text:
         keys = jax.random.split(jax.random.key(0), SEQUENCES)
-        samples = {}
-        for n in filter(run.task.has, lengths):
-            drawn = jax.vmap(lambda key, n=n: run.task.sample(key, jnp.int32(n), n).tokens)(keys)
-            samples[int(run.task.size(n))] = np.asarray(drawn)
-        served = {n: drawn for n, drawn in samples.items() if n <= most}
-        return served or {most: samples[min(samples)][:, :most]}
+        lengths = [n for n in (length, 2 * length, 4 * length) if run.task.has(n)]
+        longest = max((n for n in lengths if run.task.size(n) <= most), default=min(lengths))
+        drawn = jax.vmap(lambda key: run.task.sample(key, jnp.int32(longest), longest).tokens)(keys)
+        return np.asarray(drawn)[:, :most]
     tokens = run.load().scored
     documents = sorted(tokens.splits[run.eval.split], key=len, reverse=True)
     most = min(4 * length, most)
@@ -148,4 +131,4 @@ def sequences(model: Trained) -> dict[int, Int[np.ndarray, "W T"]]:
     windows = np.stack(cuts).astype(np.int32)
     if (bos := model.tokenizer.bos) is not None:
         windows[:, 0] = bos
-    return {n: windows[:, :n] for n in lengths if n <= size} or {size: windows}
+    return windows

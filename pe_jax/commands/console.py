@@ -17,7 +17,6 @@ from pe_jax.commands import cli
 from pe_jax.report.words import count
 
 NAMED = 8  # runs that a sentence names
-NOTES = 3  # lines of notes below a table
 
 if TYPE_CHECKING:
     from pe_jax.record import Result
@@ -63,7 +62,7 @@ def show(result: Result) -> None:
     from pe_jax.report.table import tables
 
     every = tables(Study.of([result]))
-    stdout().print(*sheet.terminal(sheets.extrapolation(every), NOTES))
+    stdout().print(*sheet.terminal(sheets.extrapolation(every), brief=True))
 
 
 def publish(
@@ -100,7 +99,7 @@ def publish(
         wholes += [t for t in report.tables if t.metric == HEADROOM and t not in wholes]
         first = [table.shortened(whole, baseline) for whole in wholes]
         shown = choice.sheets(sheets.extrapolation(first))
-        console.print(*sheet.terminal(shown, NOTES))
+        console.print(*sheet.terminal(shown, brief=True))
         for left in filter(None, dict.fromkeys(map(table.left_out, wholes, first))):
             console.print(left)
     if not out:

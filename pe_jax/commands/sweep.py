@@ -110,7 +110,7 @@ def _carried_out(own: list[Study], every: list[Study], environment: dict[str, st
     if others:
         left = f"{others} of {len(every)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
-    names = labels.short([run for _, runs in every for run in runs])
+    names = labels.names([run for _, runs in every for run in runs])
     for id, reason in failed.items():
         log = workdir / id / "log.txt"
         where = f" ({log})" if log.exists() else ""
@@ -127,7 +127,7 @@ def show(items: Sequence[Item]) -> None:
     from pe_jax.report import labels, sheet
     from pe_jax.report.words import count
 
-    names, rows = labels.short([item.run for item in items]), []
+    names, rows = labels.names([item.run for item in items]), []
     for item in items:
         run, state = item.run, "finished" if item.result else "to do"
         sizes = str(len(run.run.seeds)), str(run.train.steps), f"{run.parameters().total:,}"

@@ -257,7 +257,7 @@ def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
         for x, y in product(*left)
         if x.label == y.label and number[0][x.label] == number[1][y.label] == 1
     ]
-    called = labels.short([x for x, _ in pairs])
+    called = labels.names([x for x, _ in pairs])
     return sorted(((called[x.id], x, y) for x, y in pairs), key=lambda match: match[0])
 
 

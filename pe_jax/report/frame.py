@@ -75,7 +75,7 @@ def curves(workdir: str | Path, metric: str = "same_targets", rows: Iterable[str
     known = [
         name for name in study.metrics if any((run.id, name) in study.evaluated for run in runs)
     ]
-    figure = figures.curves(study, runs, study.metrics[metric]) if metric in known else None
-    if figure is None:
+    drawn = figures.curves(study, runs, study.metrics[metric]) if metric in known else None
+    if drawn is None:
         raise ValueError(f"no result has a value of {metric!r}; the metrics are {join(known)}")
-    return figure
+    return drawn.figure

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pe_jax.record import HELD_OUT, SYMBOLS, Begun, CorpusRecord, Result
+from pe_jax.record import HELD_OUT, SYMBOLS, CorpusRecord, Result
 from pe_jax.report.words import plain, text
 
 FREE = {"attention", "memory", "vocab"}
@@ -77,19 +77,20 @@ def comparable(results: Sequence[Result]) -> list[Comparable]:
         if _oracle_of(oracle) and any(_is_oracle(oracle, run) for run in results)
     ]
     ids = {oracle.id for oracle in oracles}
-    others = [result for result in results if result.id not in ids]
-    apart = conditions_apart(others, EXPECTED)
     members: dict[str, list[Result]] = {}
-    for run in others:
-        key = repr([condition.value for condition in apart[run.id]])
-        members.setdefault(key, []).append(run)
+    for run in results:
+        if run.id not in ids:
+            shared = {name: v for name, v in conditions(run).items() if v is not None}
+            members.setdefault(repr(sorted(shared.items())), []).append(run)
+    firsts = [runs[0] for runs in members.values()]
+    apart = conditions_apart(firsts, EXPECTED)
     groups = [
         Comparable(
             tuple(runs),
-            apart[runs[0].id],
-            tuple(oracle for oracle in oracles if _is_oracle(oracle, runs[0])),
+            apart[first.id],
+            tuple(oracle for oracle in oracles if _is_oracle(oracle, first)),
         )
-        for runs in members.values()
+        for first, runs in zip(firsts, members.values(), strict=True)
     ]
     return sorted(groups, key=_order)
 
@@ -124,12 +125,12 @@ def names(firsts: Sequence[Result]) -> list[str]:
     called = []
     for first, source in zip(firsts, sources, strict=True):
         same = [r for r, other in zip(firsts, sources, strict=True) if other == source]
-        more = heading(conditions_apart(same)[first.id]) if len(same) > 1 else ""
+        more = heading(conditions_apart(same)[first.id])
         called.append(", ".join(filter(None, [source, more])))
     return called
 
 
-def _source(result: Begun) -> str:
+def _source(result: Result) -> str:
     # The name of a text, of a folder its last part; of a task its name in words.
     source = result.corpus.source
     if draws(result):
@@ -137,87 +138,76 @@ def _source(result: Begun) -> str:
     return source.rstrip("/").rpartition("/")[2] if source.startswith("files:") else source
 
 
-def draws(result: Begun) -> bool:
+def draws(result: Result) -> bool:
     """Whether the run is of a task that draws its samples."""
     return result.tokenizer.spec == SYMBOLS
 
 
 def conditions_apart(
-    results: Sequence[Begun], usual: Mapping[str, Any] = {}
+    results: Sequence[Result], usual: Mapping[str, Any] = {}
 ) -> dict[str, tuple[Condition, ...]]:
     """For each result by its id, its conditions that not all results share or that differ from the
-    `usual` ones.
+    `usual` ones. Of tasks and text together only the corpus has words, and what differs among the
+    tasks, or among the texts.
     """
     known = {result.id: conditions(result) for result in results}
     names = dict.fromkeys(name for values in known.values() for name in values)
-    found = {name: {repr(values.get(name)) for values in known.values()} for name in names}
-    found |= {name: found[name] | {repr(value)} for name, value in usual.items() if name in found}
-    differ = [name for name in names if len(found[name]) > 1]
-    named = {drawn: _named(differ, known, results, drawn) for drawn in (True, False)}
+
+    def distinct(name: str, among: Sequence[Result]) -> set[str]:
+        return {repr(known[result.id].get(name)) for result in among}
+
+    expected = {name: {repr(value)} for name, value in usual.items()}
+    differ = [n for n in names if len(distinct(n, results) | expected.get(n, set())) > 1]
     hashes = {(result.corpus.source, result.corpus.hash) for result in results}
     several = Counter(source for source, _ in hashes)
+    alike = {drawn: [r for r in results if draws(r) == drawn] for drawn in (True, False)}
+    both = all(alike.values())
+    named = {
+        drawn: {n for n in differ if not both or n == "corpus" or len(distinct(n, own)) > 1}
+        for drawn, own in alike.items()
+    }
     apart = {}
     for result in results:
         values, ambiguous = known[result.id], several[result.corpus.source] > 1
         words = {n: _words(n, values.get(n), result, ambiguous) for n in named[draws(result)]}
-        apart[result.id] = tuple(
-            Condition(name, values.get(name), words.get(name, "")) for name in differ
-        )
+        apart[result.id] = tuple(Condition(n, values.get(n), words.get(n, "")) for n in differ)
     return apart
 
 
-def _named(
-    differ: Iterable[str],
-    known: Mapping[str, Mapping[str, Any]],
-    results: Sequence[Begun],
-    drawn: bool,
-) -> set[str]:
-    # The conditions that a heading of tasks (`drawn`), or of text, names. Where there are both
-    # kinds, one that all results of a kind share is left out, and the text or task is named.
-    own = [known[result.id] for result in results if draws(result) == drawn]
-    if len(own) == len(known):
-        return set(differ)
-    several = {name for name in differ if len({repr(values.get(name)) for values in own}) > 1}
-    return several | {"corpus"}
-
-
-def conditions(result: Begun) -> dict[str, Any]:
+def conditions(result: Result) -> dict[str, Any]:
     """What two results must share to be ranked, by name.
 
     A field of `lm` that is off, 0 or False, is None, as one that the config lacks. The longest
     evaluation length is a condition because it decides where the scored tokens lie.
     """
     train, scoring, lm = (result.config.get(name, {}) for name in ("train", "eval", "lm"))
-    done = isinstance(result, Result)
-    length = result.train.length if done else train.get("length")
-    other = other_text(result)
-    half = max(1, length // 2) if length else None  # the default of eval.last
-    drawn = draws(result)
+    length, other, drawn = result.train.length, other_text(result), draws(result)
+    half = max(1, length // 2)  # the default of eval.last
     shared = {
         "corpus": result.corpus.hash or result.corpus.source,
         "scored": other.hash if other else None,
         "tokenizer": result.tokenizer.sha256 or result.tokenizer.spec,
         "train.length": length,
-        "train.steps": result.train.steps if done else train.get("steps"),
+        "train.steps": result.train.steps,
         "train.batch": train.get("batch"),
         "train.loss": train.get("loss", "scored") if drawn else None,
         "eval.split": scoring.get("split") or "test",
         "eval.targets": scoring.get("targets"),
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),
         "eval.samples": scoring.get("samples") if drawn else None,
-        "eval.longest": max([*scoring.get("lengths", ()), length or 0]) or None,
+        "eval.longest": max([*scoring.get("lengths", ()), length]),
         **{f"lm.{name}": value or None for name, value in lm.items() if name not in FREE},
     }
     return shared | dict.fromkeys(OF_TEXT) if drawn else shared
 
 
-def other_text(result: Begun) -> CorpusRecord | None:
+def other_text(result: Result) -> CorpusRecord | None:
     """The scored text if it is not the text of training; else None."""
-    scored = result.scored if isinstance(result, Result) else None
+    scored = result.scored
     return scored if scored and scored.hash != result.corpus.hash else None
 
 
-def _words(name: str, value: Any, result: Begun, ambiguous: bool) -> str:
+def _words(name: str, value: Any, result: Result, ambiguous: bool) -> str:
     # `ambiguous`: several texts or tasks have the name of the result's.
     if draws(result) and name in OF_TEXT or name == "eval.samples" and value is None:
         return ""
@@ -251,13 +241,7 @@ def worded(name: str, value: Any) -> str:
 
 def _order(group: Comparable) -> tuple[bool, str, list[tuple[bool, float, str]]]:
     # Text before tasks, these by their names; 350 steps before 1,400; what is not set last.
-    values = [condition.value for condition in group.apart]
-    first = group.runs[0]
-    return (
-        draws(first),
-        first.corpus.source,
-        [
-            (value is None, float(value) if isinstance(value, int | float) else 0.0, repr(value))
-            for value in values
-        ],
-    )
+    first, values = group.runs[0], [condition.value for condition in group.apart]
+    numbers = [float(v) if isinstance(v, int | float) else 0.0 for v in values]
+    keys = [(v is None, n, repr(v)) for v, n in zip(values, numbers, strict=True)]
+    return draws(first), first.corpus.source, keys

@@ -7,41 +7,22 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pe_jax.record import Begun, Training, Way
+from pe_jax.record import Training, Way
 from pe_jax.report import groups
-from pe_jax.report.words import plain
 
 WINDOW = Way(swap="window")
 FILE = re.compile(r"(?:^|(?<=\+)|(?<= from ))(?:(?! from )[^+:])*\.py:")
 """The path before a user's class, in a label."""
 FIRST = ("task.name", "train.length", "train.rate")
-"""Paths of the config that `short` tries first, in this order."""
+"""Paths of the config that `names` tries first, in this order."""
 COMPUTED = {"run.mesh", "train.remat", "train.scan"}
 """Paths of the config that say how a run is computed, not what it learns."""
 
 
-def names(results: Iterable[Begun]) -> dict[str, str]:
-    """The label of each result by its id, with what sets its group apart, as in "rope, 350 steps".
-
-    Results that share a label get the values of the config in which they differ, too, as in
-    "rope, train.rate 0.001". Those of equal configs get the hash in their id.
-    """
-    results = list(results)
-    apart = groups.conditions_apart(results)
-    labels = {}
-    for result in results:
-        words = readable(result.label), groups.heading(apart[result.id])
-        labels[result.id] = ", ".join(filter(None, words))
-    for label in _repeated(labels):
-        same = [result for result in results if labels[result.id] == label]
-        for id, values in differing(same).items():
-            labels[id] += "".join(f", {key} {plain(value)}" for key, value in values.items())
-    return _distinct(labels)
-
-
-def short(results: Iterable[Any]) -> dict[str, str]:
+def names(results: Iterable[Any]) -> dict[str, str]:
     """The shortest unique label of each result, or of a run without one yet, by its id, as in
-    "rope, trained at 256 tokens": the task first, the training next.
+    "rope, trained at 256 tokens": of the values of the config in which runs of one label differ,
+    the task first, the training next. Those of equal configs get the hash in their id.
     """
     results = list(results)
     labels = {result.id: readable(result.label) for result in results}
@@ -58,7 +39,10 @@ def short(results: Iterable[Any]) -> dict[str, str]:
             if len({*more.values()}) > len({*parts.values()}):
                 parts = more
         labels |= {id: ", ".join(own) for id, own in parts.items()}
-    return _distinct(labels)
+    repeated = _repeated(labels)
+    return {
+        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
+    }
 
 
 def readable(label: str) -> str:
@@ -105,10 +89,3 @@ def _flatten(section: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 def _repeated(labels: dict[str, str]) -> set[str]:
     return {label for label, number in Counter(labels.values()).items() if number > 1}
-
-
-def _distinct(labels: dict[str, str]) -> dict[str, str]:
-    repeated = _repeated(labels)
-    return {
-        id: f"{label} ({id[-8:]})" if label in repeated else label for id, label in labels.items()
-    }

@@ -1,4 +1,4 @@
-// Sorting, searching and columns of the tables, and the values of the figures' points.
+// Sorting of the tables, and the values of the figures' points.
 
 for (const table of document.querySelectorAll("table")) {
   const heads = [...table.tHead.rows[0].cells];
@@ -15,67 +15,6 @@ for (const table of document.querySelectorAll("table")) {
     }
   }));
 }
-
-const tools = document.querySelector(".tools");
-const bodies = [...document.querySelectorAll("table:not(.published) tbody")];
-
-// A labelled checkbox for each of the names, all on, that calls `changed` with a name and its state.
-function checkboxes(parent, names, changed) {
-  for (const name of names) {
-    const label = document.createElement("label");
-    const box = Object.assign(document.createElement("input"), { type: "checkbox", checked: true });
-    box.addEventListener("change", () => changed(name, box.checked));
-    label.append(box, ` ${name}`);
-    parent.append(label, " ");
-  }
-}
-
-// Shows the rows that hold every word of the search.
-function search() {
-  const words = tools.querySelector("input").value.toLowerCase().split(/\s+/).filter(Boolean);
-  const rows = bodies.flatMap(body => [...body.rows]);
-  for (const row of rows) {
-    const label = row.cells[0].dataset.value.toLowerCase();
-    row.hidden = !words.every(word => label.includes(word));
-  }
-  const counted = rows.filter(row => row.parentElement.dataset.block); // not the differences'
-  const shown = counted.filter(row => !row.hidden && !row.parentElement.hidden).length;
-  tools.querySelector("output").value = words.length ? `${shown} of ${counted.length} rows` : "";
-}
-
-function showColumn(title, shown) {
-  for (const table of document.querySelectorAll("table")) {
-    [...table.tHead.rows[0].cells].forEach((head, i) => {
-      if (head.textContent.trim() !== title) return;
-      for (const row of table.rows) row.cells[i].hidden = !shown;
-    });
-  }
-}
-
-const blocks = [...new Set(bodies.map(body => body.dataset.block).filter(Boolean))];
-const titles = [...document.querySelectorAll("table:not(.published) thead th:not(:first-child)")];
-if (blocks.length > 1) {
-  checkboxes(tools.querySelector(".blocks"), blocks, (name, shown) => {
-    bodies.filter(body => body.dataset.block === name).forEach(body => { body.hidden = !shown; });
-    search();
-  });
-}
-checkboxes(tools.querySelector(".columns"),
-  new Set(titles.map(head => head.textContent.trim())), showColumn);
-tools.querySelector("input").addEventListener("input", search);
-tools.hidden = false;
-
-// The config of a row's run opens with the link to it.
-function openTarget() {
-  const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
-  const details = target && target.closest("details");
-  if (details) {
-    details.open = true;
-    details.scrollIntoView();
-  }
-}
-addEventListener("hashchange", openTarget);
-openTarget();
 
 // The point of a figure that is nearest to the pointer tells its value.
 const tip = Object.assign(document.createElement("div"), { className: "tip", hidden: true });

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 PACKAGES = "booktabs,adjustbox"
 NEEDED = rf"% These tables need \usepackage{{{PACKAGES}}}." + "\n"
-LINE = 84  # characters of a row that fit a line of LaTeX at a readable size
 GAP = 2  # terminal: characters between columns
-NARROW, WIDE = 80, 120  # terminal: least width of notes, width of general ones
-PIECE = re.compile(r"[^\s+,]*[+,]*\s*")  # of a label, after which a line of it may end
-FIRST = "Caution"  # the question whose notes a terminal with few lines prints first
+LABEL = 20  # terminal: characters to which a label may be folded
+WIDE = 120  # terminal: width of notes
+FIRST = "Caution"
+"""The question of the notes on what is doubtful."""
 TEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
@@ -86,7 +86,7 @@ class Sheet:
     label: str = ""
     """For LaTeX, as in "tab:accuracy"."""
     spare: tuple[str, ...] = ()
-    """Columns that are left out first, in this order, where a line has no room for all."""
+    """Columns that a terminal leaves out first, in this order, where it has no room for all."""
     left: bool = False
     """Whether numbers are aligned to the left, so that their signs stand below each other."""
 
@@ -122,31 +122,12 @@ class Sheet:
                     f"no column is called {name!r}{nearest(name, known, 3)} "
                     f"Known: {', '.join(titles[1:])}."
                 )
-        chosen = self._kept([0, *(known[name] for name in columns if known[name])])
-        return dataclasses.replace(chosen, spare=())
-
-    def fitting(self, room: int) -> tuple[Sheet, list[str]]:
-        """(the sheet with as many columns as fit a line of `room` characters, the titles of the
-        other columns). `spare` columns are left out first, then the last ones. The label and one
-        more column stay.
-        """
-        titles = [title.replace("\n", " ") for title in self.columns]
-        texts = [titles, *([*map(self.marked, row)] for row in self.rows)]
-        least = dict(enumerate(_least([*zip(*texts, strict=True)])))
-        spare = [self.columns.index(title) for title in self.spare]
-        last = [i for i in reversed(least) if i not in spare]
-        for i in [*spare, *last][: len(titles) - 2]:
-            if _total(least.values()) > room:
-                del least[i]
-        return self._kept(list(least)), [t for i, t in enumerate(titles) if i not in least]
-
-    def _kept(self, columns: Sequence[int]) -> Sheet:
+        kept = [0, *(known[name] for name in columns if known[name])]
         blocks = tuple(
-            (name, tuple(tuple(row[i] for i in columns) for row in rows))
-            for name, rows in self.blocks
+            (name, tuple(tuple(row[i] for i in kept) for row in rows)) for name, rows in self.blocks
         )
-        titles = tuple(self.columns[i] for i in columns)
-        return dataclasses.replace(self, columns=titles, blocks=blocks)
+        chosen = tuple(titles[i] for i in kept)
+        return dataclasses.replace(self, columns=chosen, blocks=blocks, spare=())
 
 
 def by_question(notes: Iterable[Note]) -> dict[str, list[str]]:
@@ -229,13 +210,16 @@ def csv(sheets: Iterable[Sheet]) -> str:
 
 
 def html(template: Path, **values: Any) -> str:
-    """The page that a template, a .html.j2 file, makes of the values; text in them is escaped."""
+    """The page that a template, a .html.j2 file, makes of the values and of `css`, the style of
+    all pages; text in values is escaped.
+    """
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
-    return environment.from_string(template.read_text("utf-8")).render(values)
+    css = Path(__file__).with_name("page.css").read_text("utf-8")
+    return environment.from_string(template.read_text("utf-8")).render(values, css=css)
 
 
 # LaTeX
@@ -243,19 +227,10 @@ def html(template: Path, **values: Any) -> str:
 
 def latex(sheets: Sequence[Sheet]) -> str:
     """The tables as floats for a paper, below a comment that names the packages they need. The
-    caption is one sentence; the general notes are comments at the end.
-
-    Columns that a line of text has no room for are left out, which a comment says. A table that is
-    higher than a page is made smaller.
+    caption is one sentence; the general notes are comments at the end. A table that is wider than a
+    line or higher than a page is made smaller.
     """
-    parts = [NEEDED]
-    for sheet in sheets:
-        fitted, left_out = sheet.fitting(LINE)
-        if left_out:
-            # --column chooses the columns of tables of scores, here the ones with spare columns.
-            advice = "; --column=NAME chooses the columns" if sheet.spare else ""
-            parts.append(f"% Left out: {join(left_out)}{advice}.")
-        parts.append(_float(fitted))
+    parts = [NEEDED, *map(_float, sheets)]
     parts += [f"% {question}. {' '.join(told)}" for question, told in glossary(sheets).items()]
     return "\n".join(parts).rstrip("\n") + "\n"
 
@@ -319,15 +294,20 @@ def _superscript(mark: int) -> str:
 # Terminal
 
 
-def terminal(sheets: Sequence[Sheet], lines: int | None = None) -> list[RenderableType]:
+def terminal(sheets: Sequence[Sheet], brief: bool = False) -> list[RenderableType]:
     """What a rich console prints in its own width: the tables with their notes, then the general
-    notes. With a number of `lines` each table has as many lines of notes at most, what is doubtful
-    first, and there are no general notes.
+    notes; `brief`, of the notes only what is doubtful.
     """
-    if lines is not None:
-        return [Fitted(sheet, lines) for sheet in sheets]
-    told = [f"{question}: {' '.join(notes)}" for question, notes in glossary(sheets).items()]
-    return [*(Fitted(sheet) for sheet in sheets), *([Dim(tuple(told), WIDE)] if told else [])]
+    general = {} if brief else glossary(sheets)
+    return [*(Fitted(sheet, brief) for sheet in sheets), *_notes(general)]
+
+
+def _notes(notes: Mapping[str, Sequence[str]], *more: str) -> Iterator[RenderableType]:
+    from rich.constrain import Constrain
+    from rich.text import Text
+
+    for text in (*(f"{question}: {' '.join(told)}" for question, told in notes.items()), *more):
+        yield Constrain(Text(text, "dim"), WIDE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,8 +317,8 @@ class Fitted:
     """
 
     sheet: Sheet
-    lines: int | None = None
-    """Of notes at most; None: all."""
+    brief: bool = False
+    """Whether of the notes only what is doubtful is printed."""
 
     def __rich_console__(
         self, console: Console, options: ConsoleOptions
@@ -347,10 +327,8 @@ class Fitted:
         from rich.table import Table
         from rich.text import Text
 
-        sheet, left_out = self.sheet.fitting(options.max_width)
-        titles = [title.replace("\n", " ") for title in sheet.columns]
-        blocks = [[[*map(sheet.marked, row)] for row in rows] for _, rows in sheet.blocks]
-        widths = _widths([titles, *(row for rows in blocks for row in rows)], options.max_width)
+        sheet, titles = self.sheet, [title.replace("\n", " ") for title in self.sheet.columns]
+        widths = _widths(sheet, titles, options.max_width)
         table = Table(
             title=Text(sheet.title),
             box=box.SIMPLE_HEAD,
@@ -358,94 +336,46 @@ class Fitted:
             pad_edge=False,
             collapse_padding=True,
         )
-        for i, (title, width) in enumerate(zip(titles, widths, strict=True)):
+        for i, width in widths.items():
             align = "right" if i and not sheet.left else "left"
-            table.add_column(Text(title), justify=align, width=width, overflow="fold")
-        for (_, rows), texts in zip(sheet.blocks, blocks, strict=True):
+            table.add_column(Text(titles[i]), justify=align, width=width, overflow="fold")
+        for _, rows in sheet.blocks:
             above = ""
-            for cells, row in zip(rows, texts, strict=True):
-                label = "" if row[0] == above else _in_lines(row[0], widths[0])
-                shown = [label, *row[1:]]
-                styled = zip(shown, cells, strict=True)
-                table.add_row(*(Text(text, "bold" if c.bold else "") for text, c in styled))
-                above = row[0]
+            for row in rows:
+                texts = ["" if row[0].text == above else row[0].text, *map(sheet.marked, row[1:])]
+                table.add_row(*(Text(texts[i], "bold" if row[i].bold else "") for i in widths))
+                above = row[0].text
             table.add_section()
         yield table
         yield Text()
-        notes = own_notes(self.sheet)
-        told = [f"{asked}: {' '.join(parts)}" for asked, parts in notes.items()]
+        notes = own_notes(sheet)
+        if self.brief:
+            notes = {FIRST: notes[FIRST]} if FIRST in notes else {}
         below = [f"[{i}] {why}" for i, why in enumerate(sheet.footnotes, 1)]
-        if self.lines:
-            order = sorted(notes, key=lambda asked: asked != FIRST)
-            told = [note for asked in order for note in notes[asked]]
-            below = ["; ".join(below)] if below else []
+        left_out = [title for i, title in enumerate(titles) if i not in widths]
         below += [f"Left out, too wide: {join(left_out)}."] if left_out else []
-        yield Dim(tuple(told), _total(widths), self.lines)
-        yield Dim(tuple(below), _total(widths))
+        yield from _notes(notes, *below)
 
 
-class Dim(NamedTuple):
-    """Notes below a table, at least as wide as it."""
-
-    notes: tuple[str, ...]
-    width: int
-    lines: int | None = None
-    """How many lines they have at most: a note that needs more is left out; None: any number."""
-
-    def __rich_console__(
-        self, console: Console, options: ConsoleOptions
-    ) -> Iterator[RenderableType]:
-        from rich.text import Text
-
-        wide = min(options.max_width, max(NARROW, self.width))
-        shown: list[Text] = []
-        for note in self.notes:
-            lines = Text(note, "dim").wrap(console, wide)
-            if self.lines is None or len(shown) + len(lines) <= self.lines:
-                shown += lines
-        yield from shown
-
-
-def _widths(rows: Sequence[Sequence[str]], room: int) -> list[int]:
-    """The widths of columns. Where they do not fit as wide as they are, the widest one whose lines
-    can be broken between words becomes narrower, again and again.
+def _widths(sheet: Sheet, titles: Sequence[str], room: int) -> dict[int, int]:
+    """The widths of the columns that fit a line of `room` characters. Those that have no room with
+    their words whole are left out, `spare` ones first, then the last; the label and one more stay.
     """
-    columns = list(zip(*rows, strict=True))
-    widths = [max(map(len, column)) for column in columns]
-    least = _least(columns)
-    while _total(least) > room and least[0] > 1:  # the label alone is too long
-        least[0] -= 1
-    while _total(widths) > room and (wide := [i for i, w in enumerate(widths) if w > least[i]]):
+    rows = [titles, *([row[0].text, *map(sheet.marked, row[1:])] for row in sheet.rows)]
+    columns = [" ".join(column).replace(" ± ", "_±_").split() for column in zip(*rows, strict=True)]
+    least = {i: max(map(len, words)) for i, words in enumerate(columns)}
+    most = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    least[0] = min(most[0], LABEL)
+    spare = [sheet.columns.index(title) for title in sheet.spare]
+    for i in [*spare, *(i for i in reversed(least) if i not in spare)][: len(least) - 2]:
+        if _total(least) > room:
+            del least[i]
+    least[0] = 1  # in the narrowest terminal
+    widths = {i: most[i] for i in least}
+    while _total(widths) > room and (wide := [i for i in widths if widths[i] > least[i]]):
         widths[max(wide, key=lambda i: widths[i])] -= 1
     return widths
 
 
-def _least(columns: Sequence[Sequence[str]]) -> list[int]:
-    """The least widths of columns, of which the first has the labels."""
-    labels, *others = columns
-    return [max(map(_longest_piece, labels)), *(max(map(_longest_word, c)) for c in others)]
-
-
-def _total(widths: Collection[int]) -> int:
-    """The width of a table."""
-    return sum(widths) + GAP * (len(widths) - 1)
-
-
-def _longest_piece(label: str) -> int:
-    """The width of the longest part of a label that is not broken."""
-    return max(len(piece.rstrip()) for piece in PIECE.findall(label))
-
-
-def _in_lines(label: str, width: int) -> str:
-    """The label in lines of `width` characters, which end at a space, a + or a comma."""
-    lines = [""]
-    for piece in PIECE.findall(label):
-        if len(lines[-1] + piece.rstrip()) > width:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(line.rstrip() for line in lines if line)
-
-
-def _longest_word(text: str) -> int:
-    """The width of the longest part that is not broken: a word, or a mean with its half width."""
-    return max(map(len, text.replace(" ± ", "_±_").split()), default=0)
+def _total(widths: Mapping[int, int]) -> int:
+    return sum(widths.values()) + GAP * (len(widths) - 1)

@@ -1,19 +1,23 @@
-"""Tables as sheets: of scores, of differences from a baseline and of two studies."""
+"""Tables as sheets: of scores, the overview of several groups, of differences from a baseline and
+of two studies.
+"""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from pe_jax.report import notes
 from pe_jax.report.differences import Comparison, Difference, Match, Versus
 from pe_jax.report.groups import conditions
 from pe_jax.report.sheet import FIRST, Note, Printed, Sheet, number
-from pe_jax.report.study import Cell
-from pe_jax.report.table import Table, TableRow
+from pe_jax.report.study import Cell, Study
+from pe_jax.report.table import Table, TableRow, headlines
 from pe_jax.report.words import capital, each, plusminus
 
 
@@ -193,6 +197,104 @@ def _difference(one: Difference, sign: int, margin: float | None) -> Printed:
 def reasons(cells: Sequence[Cell]) -> str:
     """Why values are missing."""
     return "; ".join(dict.fromkeys(cell.reason for cell in cells if cell.reason))
+
+
+# The overview: the groups of a study side by side, a row for each encoding and, for each group, the
+# headline of its table
+
+
+class Column(NamedTuple):
+    """One number of each encoding in one group of runs."""
+
+    lines: tuple[str, str, str]
+    """As in ("reverse string:", "accuracy in %", "beyond 40 ↑"): the group, what, where. The arrow
+    points to what is better."""
+    cells: Mapping[str, Cell]
+    """By the label of the row, without what sets groups apart."""
+    sign: str = ""
+    """ "+" of a difference."""
+
+
+def overview(study: Study, tables: Sequence[Table], ranked: bool = True) -> Sheet | None:
+    """The overview of the study's tables; None where they are of one group.
+
+    The rows are ordered by the share of the models of a group that are better, mean over the
+    groups: all are better than one that has no value or is not compared. Not `ranked`, they are in
+    the order of the runs.
+    """
+    first = headlines(tables)
+    if len(first) < 2:
+        return None
+    trained = [{row.label: row for row in table.rows if row.trained} for table in first]
+    if ranked:
+        labels = _ranked(trained, first)
+    else:
+        label = {row.run: name for own in trained for name, row in own.items()}
+        labels = list(dict.fromkeys(label[id] for id in study.runs if id in label))
+    columns = [
+        column for table, own in zip(first, trained, strict=True) for column in _columns(table, own)
+    ]
+    titles = {column.lines[1] for column in columns} | {c.lines[2].split()[0] for c in columns}
+    terms = ["±", "Bold", *["Gain"] * ("gain" in titles), *["Mean beyond"] * ("beyond" in titles)]
+    replicates = " or ".join(sorted({f"{table.replicate}s" for table in first}))
+    rows, numbers = [], []
+    for label in labels:
+        cells = [
+            column.cells.get(label, Cell.empty(f"no run on {column.lines[0][:-1]}"))
+            for column in columns
+        ]
+        shown = [printed(cell, c.sign) for cell, c in zip(cells, columns, strict=True)]
+        rows.append((Printed(label, label), *shown))
+        values = {
+            f"{' '.join(column.lines)}, {name}": getattr(cell, name)
+            for cell, column in zip(cells, columns, strict=True)
+            for name in ("mean", "half", "n")
+        }
+        numbers.append({"encoding": label} | values | {"not_computed": reasons(cells)})
+    return Sheet(
+        "Overview",
+        ("encoding", *("\n".join(column.lines) for column in columns)),
+        (("", tuple(rows)),),
+        (
+            Note("↑, ↓", "Higher, lower is better.", general=True),
+            *notes.terms(terms, replicates),
+        ),
+        tuple(numbers),
+        label="tab:overview",
+    )
+
+
+def _columns(table: Table, rows: Mapping[str, TableRow]) -> Iterator[Column]:
+    name, unit = f"{table.group.name}:", table.metric.unit
+    better = "↓" if table.metric.sign > 0 else "↑"
+    # Bold of swaps is the best of the model and its swaps, which are no rows here.
+    unmarked = {"best": False} if table.of_swaps else {}
+    if any(row.beyond for row in rows.values()):
+        cells = {label: replace(row.summary, **unmarked) for label, row in rows.items()}
+        yield Column((name, unit, f"beyond {table.train_length} {better}"), cells)
+        return
+    longest = f"at {table.lengths[-1]} {better}"
+    ends = {label: replace(row.cells[-1], **unmarked) for label, row in rows.items()}
+    yield Column((name, unit, longest), ends)
+    if table.lengths[-1] > table.train_length:
+        gains = {label: row.gain for label, row in rows.items()}
+        yield Column((name, "gain", longest), gains, sign="+")
+
+
+def _ranked(trained: Sequence[Mapping[str, TableRow]], tables: Sequence[Table]) -> list[str]:
+    places: dict[str, float] = {}
+    for own, table in zip(trained, tables, strict=True):
+        score = {
+            label: table.metric.sign * cell.mean
+            for label, row in own.items()
+            for cell in [row.beyond or row.cells[-1]]
+            if cell.n and row.compared
+        }
+        for label in {label for other in trained for label in other}:
+            mine = score.get(label, math.inf)
+            better = sum(other < mine for other in score.values()) / max(1, len(score))
+            places[label] = places.get(label, 0) + better
+    return sorted(places, key=lambda label: (places[label], label))
 
 
 # Two studies

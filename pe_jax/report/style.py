@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pe_jax.record import Result
-from pe_jax.report import labels
 from pe_jax.report.words import plusminus
 from pe_jax.storage import atomic
 
@@ -42,23 +41,28 @@ STYLE: dict[Any, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 7,
 }
-PANELS: dict[Any, Any] = {
-    **STYLE,
-    "axes.labelsize": 7,
+PANELS: dict[Any, Any] = STYLE | {
+    "font.size": 7,
     "axes.titlesize": 7,
     "axes.titlepad": 3,
     "figure.labelsize": 7,
-    "figure.titlesize": 7,
     "xtick.labelsize": 6,
     "ytick.labelsize": 6,
     "xtick.major.size": 2,
     "ytick.major.size": 2,
-    "xtick.major.pad": 2,
-    "ytick.major.pad": 2,
     "lines.linewidth": 1.1,
     "lines.markersize": 2,
 }
 """The style of figures of several panels."""
+
+
+class Drawn(NamedTuple):
+    """A figure of a report or of the atlas."""
+
+    name: str
+    """Of its files, without the suffix."""
+    caption: str
+    figure: Figure
 
 
 class Look(NamedTuple):
@@ -67,14 +71,6 @@ class Look(NamedTuple):
     colour: str
     dash: Any
     marker: str
-
-    @property
-    def ink(self) -> str:
-        """The colour of its name, darker than the line's."""
-        from matplotlib.colors import to_hex, to_rgb
-
-        red, green, blue = to_rgb(self.colour)
-        return to_hex((0.75 * red, 0.75 * green, 0.75 * blue))
 
 
 @dataclass(frozen=True)
@@ -91,10 +87,6 @@ class Line:
     look: Look
     values: tuple[str, ...] = ()
     """The text of each point; (): the line has none."""
-    broken: tuple[tuple[float, float], ...] = ()
-    """(x, y) of the last value of each seed that had no finite one from there on."""
-    ringed: tuple[float, float] | None = None
-    """(x, y) of the point that was chosen among the others."""
 
     @classmethod
     def through(
@@ -102,14 +94,16 @@ class Line:
         points: Sequence[tuple[int | float, ...]],
         label: str,
         look: Look,
-        bounds: tuple[float, float] = (-np.inf, np.inf),
+        percent: bool = False,
     ) -> Line:
         """The line through points (x, mean, half width of the 95 % interval; NaN: no interval).
-        `bounds` are the lowest and the highest possible value.
+        The band of values in `percent` ends at 0 and 100.
         """
         x, mean, half = np.array(points, float).T
         reach, texts = np.nan_to_num(half), map(plusminus, mean, half)
-        low, high = np.clip(mean - reach, *bounds), np.clip(mean + reach, *bounds)
+        low, high = mean - reach, mean + reach
+        if percent:
+            low, high = np.maximum(low, 0.0), np.minimum(high, 100.0)
         return cls(label, x, mean, low, high, look, tuple(texts))
 
     def said(self, unit: str) -> str:
@@ -165,12 +159,10 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
     found = []
     height = 72 * figure.get_figheight()
     for axes in figure.axes:
-        drawn = [(line.get_label(), line.get_xydata()) for line in axes.lines]
-        drawn += [(dots.get_label(), dots.get_offsets()) for dots in axes.collections]
-        for label, points in drawn:
-            name, *texts = str(label).split("\n")
+        for line in axes.lines:
+            name, *texts = str(line.get_label()).split("\n")
             if texts:
-                places = 72 / figure.dpi * axes.transData.transform(points)
+                places = 72 / figure.dpi * axes.transData.transform(line.get_xydata())
                 named = zip(places.tolist(), texts, strict=True)
                 found.append(
                     (name, [(round(x, 1), round(height - y, 1), t) for (x, y), t in named])
@@ -202,27 +194,22 @@ def looks(results: Sequence[Result]) -> dict[str, Look]:
     that is free from a place that a hash of its name gives. Results of one colour differ in their
     dashes, then in their markers, then take the next colour.
     """
-    called = labels.names(results)
     specs = {
         result.id: result.config.get("pe", {}).get("spec") or result.label for result in results
     }
     names = {id: re.sub(r"\(.*?\)|\[.*?\]", "", spec).split()[0] for id, spec in specs.items()}
-
-    def order(id: str) -> tuple:
-        common = names[id] not in COMMON, specs[id] not in COMMON
-        return *common, len(called[id]), called[id], id
-
+    order = sorted(
+        specs, key=lambda id: (names[id] not in COMMON, specs[id] not in COMMON, specs[id], id)
+    )
     colours: dict[str, str] = {}
     found: dict[str, Look] = {}
-    for id in sorted(specs, key=order):
+    for id in order:
         name = names[id]
         start = zlib.crc32(name.encode()) % len(MORE)  # hash() differs from process to process
         turned = (*MORE[start:], *MORE[:start], *COLOURS)
-        if name not in colours:
-            free = (colour for colour in turned if colour not in colours.values())
-            colours[name] = COMMON.get(name) or next(free, turned[0])
-        palette = (colours[name], *(colour for colour in turned if colour != colours[name]))
-        every = (Look(c, dash, mark) for c, mark, dash in product(palette, MARKERS, DASHES))
+        free = (colour for colour in turned if colour not in colours.values())
+        own = colours.setdefault(name, COMMON.get(name) or next(free, turned[0]))
+        every = (Look(c, dash, m) for c, m, dash in product((own, *turned), MARKERS, DASHES))
         taken = set(found.values())
-        found[id] = next((look for look in every if look not in taken), Look(palette[0], "-", "o"))
+        found[id] = next((look for look in every if look not in taken), Look(own, "-", "o"))
     return found

@@ -185,11 +185,12 @@ def headlines(tables: Iterable[Table]) -> list[Table]:
     return [*first.values()]
 
 
-def shortened(table: Table, baseline: str | None = None) -> Table:
-    """The table; of more than MODELS models, with the SHOWN best, and the one called `baseline`."""
+def shortened(table: Table, baseline: str | None = None, most: int = MODELS) -> Table:
+    """The table; of more than `most` models, with the SHOWN best, and the one called `baseline`."""
     trained = [row for row in table.rows if row.trained]
     shown = {row.run for row in trained[:SHOWN]} | {r.run for r in trained if r.label == baseline}
-    if len(trained) <= MODELS:
+    shown |= {""}  # reference rows
+    if len(trained) <= most:
         return table
     return replace(table, rows=tuple(row for row in table.rows if row.run in shown))
 

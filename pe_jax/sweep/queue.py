@@ -115,7 +115,7 @@ class _Sweep:
 
     def __init__(self, items, total, display, command, environment):
         self.items, self.total, self.display = items, total, display
-        self.names = labels.short([item.run for item in items.values()])
+        self.names = labels.names([item.run for item in items.values()])
         self.waiting, self.running, self.failed = [*items], [], {}
         self.killed: collections.Counter[str] = collections.Counter()
         self.command, self.environment = command, environment

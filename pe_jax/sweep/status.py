@@ -44,7 +44,7 @@ def standings(workdir: Path) -> list[Standing]:
     """
     folders = [path for path in atomic.entries(workdir) if path.is_dir()]
     runs = [run for folder in folders if (run := _standing(folder))]
-    names = labels.short(runs)
+    names = labels.names(runs)
     return [dataclasses.replace(run, label=names[run.id]) for run in runs]
 
 

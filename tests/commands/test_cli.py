@@ -26,6 +26,8 @@ BEGUN = record.Begun(
     seeds=(0, 1),
     corpus=record.CorpusRecord(source="stdlib", hash="0" * 64),
 )
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     lab = Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")

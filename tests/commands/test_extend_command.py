@@ -38,7 +38,7 @@ def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
     assert "window(window=16,sinks=4)" in done.out
     assert "slow_pi.py:SlowPI" in done.out
     assert (out / "report.html").exists() and (out / "runs.jsonl").exists()
-    assert (out / "differences.png").exists()
+    assert (out / "curves.png").exists()
     answer = (out / "answer.md").read_text("utf-8")
     assert "Which scaling should llama_tied get at 64 tokens?" in answer and "Choose" in answer
     assert "Which scaling should llama" in (out / "report.html").read_text("utf-8")

@@ -1,22 +1,15 @@
 """What commands print in a terminal of 80 columns: no line is wider, and no cell is broken."""
 
-import io
-import re
 import subprocess
 import sys
 
 import pytest
 from commands import ROOT, Lab, the_run
-from drawn import drawn
-from rich.console import Console
-from studies import table_of
 
 from pe_jax.commands import cli
 from pe_jax.commands.list import LISTS
-from pe_jax.report import sheet, sheets
 
 COLUMNS = 80
-NUMBER = re.compile(r"[-+−]?\d[\d.,]*( ± \d[\d.]*)?")
 
 
 @pytest.fixture(scope="module")
@@ -59,20 +52,6 @@ def test_tables_of_runs_fit(lab, workdir):
     ):
         lines = printed(lab, *command)
         assert any("rope" in line for line in lines), lines
-
-
-@pytest.mark.parametrize("columns", [80, 100, 120, 200])
-def test_no_value_of_a_table_is_broken(columns):
-    """With long names and many lengths each row's values stand on the first line of its name."""
-    specs = ("rope", "learned(clip=True)", "yarn(factor=4.0,original=128)+window(window=32)")
-    table = table_of([drawn("passkey", spec, 3) for spec in specs], "accuracy")
-    console = Console(width=columns, file=io.StringIO())
-    console.print(*sheet.terminal(sheets.extrapolation([table]), 3))
-    lines = [line.rstrip() for line in console.file.getvalue().splitlines()]
-    assert max(map(len, lines)) <= columns
-    rows = [NUMBER.findall(line.partition("  ")[2]) for line in lines[3 : lines.index("", 3)]]
-    assert len({len(row) for row in rows if row}) == 1 and sum(map(bool, rows)) >= len(specs)
-    assert len(lines) - lines.index("", 3) <= 7  # three lines of notes, and what is left out
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,12 @@
 
 from dataclasses import replace
 
-import figured
 import pytest
 from drawn import drawn, texts
 from studies import sheet_of, tables_of
 
-from pe_jax.metrics import METRICS
 from pe_jax.record import Baseline, Reason, Replica, Row, Way
-from pe_jax.report.figures import method_lines
+from pe_jax.report.page import Report
 from pe_jax.report.study import BITS, Study
 
 BAYES = {20: 3.0, 40: 2.8, 80: 2.6, 160: 2.4}
@@ -77,8 +75,6 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
 
 
 def test_the_figure_has_a_line_for_the_best_prediction():
-    (group,) = Study.of([ALIBI]).groups
-    lines = method_lines(group, METRICS[BITS])
-    (axes,) = figured.curves([ALIBI], BITS, references=lines).axes
+    (axes,) = Report.of([ALIBI]).figures[0][1].figure.axes
     drawn_lines = {line.get_label().split("\n")[0]: line.get_ydata() for line in axes.lines}
-    assert list(drawn_lines["Bayes"]) == [*BAYES.values()]
+    assert list(drawn_lines["no model: Bayes"]) == [*BAYES.values()]

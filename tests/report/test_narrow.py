@@ -25,11 +25,6 @@ def fitted(label="alibi"):
     return sheet.terminal([sheet.Sheet("title", names, (("", (row,)),), (note,))])
 
 
-def test_as_wide_as_it_is_each_row_is_a_line():
-    row = next(line for line in printed(fitted(), 80) if "alibi" in line)
-    assert row.split() == "alibi 2.40 ± 0.05 −0.002 ± 0.005 131,392".split()
-
-
 @pytest.mark.parametrize("width", [37, 48, 49])
 def test_words_are_whole_and_what_has_no_room_is_named(width):
     lines = printed(fitted(), width)
@@ -48,30 +43,16 @@ def test_differences_keep_the_training_length_and_the_longest():
     assert head == ["encoding", "64", "(1x)", "1024", "(16x)"]
 
 
-@pytest.mark.parametrize("width", [20, 40])
-def test_a_footnote_is_there_where_its_column_is(width):
-    row = tuple(map(sheet.Printed, ("alibi", "2.40", "n/a"), (0.0,) * 3, ("", "", "too long")))
-    shown = sheet.terminal([sheet.Sheet("", ("encoding", "64", "parameters"), (("", (row,)),))])
-    assert ("[1] too long" in printed(shown, width)) == (width == 40)
-
-
-def test_of_doubts_too_many_for_the_lines_those_that_fit_are_told():
-    doubts = [sheet.Note(sheet.FIRST, f"{letter * 30} " * 3) for letter in "abc"]
+def test_brief_notes_are_doubts_alone():
+    notes = (sheet.Note(sheet.FIRST, "a doubt"), sheet.Note("Metric", "a fact"))
     row = (sheet.Printed("alibi"),)
-    shown = sheet.terminal([sheet.Sheet("", ("encoding",), (("", (row,)),), tuple(doubts))], 3)
-    text = "".join(printed(shown, 80))
-    assert ["a" * 30 in text, "b" * 30 in text] == [True, False]
+    text = "".join(
+        printed(sheet.terminal([sheet.Sheet("", ("x",), (("", (row,)),), notes)], True), 80)
+    )
+    assert "Caution: a doubt" in text and "a fact" not in text
 
 
-def test_a_long_name_is_broken_between_its_members_and_keeps_every_letter():
-    lines = printed(fitted("rope[::2]+window(window=32)[::2]+log_n"), 37)
-    assert max(map(len, lines)) <= 37
-    column = [line[:23].strip() for line in lines]
-    first = column.index("rope[::2]+")
-    assert column[first + 1 : first + 3] == ["window(window=32)[::2]+", "log_n"]
-
-
-@pytest.mark.parametrize(("width", "gone"), [(60, "parameters and ms a step"), (120, "ms a step")])
+@pytest.mark.parametrize(("width", "gone"), [(60, "parameters and ms a step"), (124, "ms a step")])
 def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_parameters(
     width, gone
 ):
@@ -80,7 +61,7 @@ def test_no_value_is_broken_and_the_first_columns_to_go_are_the_cost_and_the_par
     assert max(map(len, lines)) <= width
     text, titles = " ".join(lines), [line for line in lines if line.startswith("encoding ")]
     assert all("64 (1x)" in line and "1024 (16x)" in line for line in titles)
-    assert gone in text.split("Left out")[1] and ("parameters" in titles[0]) == (width == 120)
+    assert gone in text.split("Left out")[1] and ("parameters" in titles[0]) == (width == 124)
     for row in table.rows:
         for cell in (row.cells[0], row.cells[-1]):
             assert not cell.n or f"{cell.mean:.2f} ± {cell.half:.2f}" in text

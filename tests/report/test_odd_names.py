@@ -24,12 +24,6 @@ ODD = (
 )
 
 
-def test_markdown_reads_nothing_in_a_name():
-    shown = {"pe/__init__.py:A": r"pe/\_\_init\_\_.py:A", "a_b `c`": r"a_b \`c\`"}
-    shown |= {"~~b~~": r"\~\~b\~\~", "R&amp;D & Q": r"R\&amp;D & Q"}
-    assert {name: sheet._md(name) for name in shown} == shown
-
-
 def test_a_report_is_whole_whatever_its_runs_are_called(tmp_path):
     results = zip(make_records(), ODD, strict=True)
     called = [dataclasses.replace(result, label=name) for result, name in results]

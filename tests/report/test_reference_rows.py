@@ -10,7 +10,6 @@ import pytest
 from scored import rows, scored
 from studies import tables_of
 
-from pe_jax.report import page
 from pe_jax.report.differences import versus
 from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
@@ -69,11 +68,11 @@ def test_an_oracle_may_have_metrics_that_no_model_has():
 
 def test_the_figure_shows_who_was_trained_at_e_at_the_lengths_that_there_are():
     report = Report.of([*PLAIN, ORACLES[0]])
-    drawn = {figure.kind: figure for figure in page.drawn(report, 5.5)}["curves"]
+    _, drawn = report.figures[0]
     (line,) = (n for n in drawn.figure.axes[0].lines if "trained at E" in str(n.get_label()))
     np.testing.assert_allclose(line.get_xydata(), [(64, 2.105), (128, 1.905)])
     assert "Grey diamonds: trained at the length" in drawn.caption
-    assert "diamonds" not in page.drawn(Report.of(PLAIN), 5.5)[0].caption
+    assert "diamonds" not in Report.of(PLAIN).figures[0][1].caption
 
 
 def test_without_such_runs_the_best_model_at_the_training_length_is_cropped():

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from html import unescape
-from itertools import pairwise
 from pathlib import Path
 
 import figured as figures
@@ -18,8 +17,7 @@ import numpy as np
 import pytest
 import scipy.stats
 from commands import Lab
-from drawn import pretrained, texts
-from matplotlib.text import Text
+from drawn import drawn, pretrained, texts
 from rich.console import Console
 from studies import (
     facts_of,
@@ -38,10 +36,10 @@ from studies import (
 
 from pe_jax import record
 from pe_jax.record import Reason, Way
-from pe_jax.report import differences, frame, labels, notes, page, sheet, sheets
+from pe_jax.report import frame, labels, notes, sheet, sheets, style
 from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
-from pe_jax.report.study import Study, load
+from pe_jax.report.study import load
 from pe_jax.report.style import looks
 from pe_jax.report.table import rate as rate_of
 from pe_jax.storage.records import encode, put_state, write
@@ -147,8 +145,12 @@ def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
         config |= {"pe": {"spec": "rope", "rope": {"base": 1e4}}}
         rates.append(replace(make_record("rope", [2.5] * 5), id=f"rope-{i:08d}", config=config))
     told = labels.names(rates)
-    assert told["rope-00000000"] == "rope, train.rate 0.001"
-    assert told["rope-00000002"] == "rope, train.rate 0.003 (00000002)"
+    assert told["rope-00000000"] == "rope, rate 0.001"
+    assert told["rope-00000002"] == "rope, rate 0.003 (00000002)"
+    steps = [replace(rates[0], id=f"{n}", config={"train": {"steps": n}}) for n in (350, 1400)]
+    assert [*labels.names(steps).values()] == ["rope, 350 steps", "rope, 1,400 steps"]
+    tasks = [replace(drawn(task, "rope", 2), id=task) for task in ("passkey", "copy")]
+    assert [*labels.names(tasks).values()] == ["rope, passkey", "rope, copy"]
 
 
 def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_path):
@@ -361,14 +363,6 @@ def test_latex_compiles(tmp_path, records, table):
     assert "multiply defined" not in done.stdout
 
 
-def test_latex_names_its_packages_and_each_table_has_a_label_of_its_own(records):
-    both = [table_of(records, metric) for metric in ("same_targets", "nonoverlapping")]
-    text = sheet.latex(sheets.extrapolation([*both, both[0]]))
-    assert text.splitlines()[0] == r"% These tables need \usepackage{booktabs,adjustbox}."
-    labels = re.findall(r"\\label\{(.*?)\}", text)
-    assert labels == ["tab:same_targets", "tab:nonoverlapping", "tab:same_targets-2"]
-
-
 def test_rows_can_be_chosen_ordered_and_named(tmp_path, records, unsaved):
     choice = Selection.of(["rope as RoPE", "alibi"])
     written = write_report(records, tmp_path / "study", choice=choice)
@@ -397,8 +391,8 @@ def test_a_label_chooses_what_tables_call_so_or_all_that_were_trained_under_it()
         for rate in (0.1, 0.2)
     ]
     assert [*Selection.of(["rope"]).study(rates).runs.values()] == rates
-    assert [*Selection.of(["rope, train.rate 0.2"]).study(rates).runs.values()] == rates[1:]
-    with pytest.raises(ValueError, match="no model is called 'rop'.*Known: rope, train.rate 0.1; "):
+    assert [*Selection.of(["rope, rate 0.2"]).study(rates).runs.values()] == rates[1:]
+    with pytest.raises(ValueError, match="no model is called 'rop'.*Known: rope, rate 0.1; "):
         Selection.of(["rop"]).study(rates)
 
 
@@ -415,33 +409,26 @@ def test_csv_reads_back_in_full(records, table):
     assert (by_label["t5"]["effective_length"], by_label["t5"]["censored"]) == ("256", "False")
 
 
-def test_curves_draw_the_means_and_labels_never_overlap(records):
-    crowd = [make_record(f"encoding_{i}", [2.5 + 0.001 * i] * 5) for i in range(15)]
-    for several in (records, crowd):
-        figure = figures.curves(several)
-        (axes,) = figure.axes
-        figure.draw_without_rendering()
-        names = [t for t in axes.texts if "trained" not in t.get_text()]
-        extents = map(Text.get_window_extent, names)  # without the lines to their curves
-        boxes = sorted(extents, key=lambda box: box.y0)
-        assert len(boxes) == len(several)
-        assert all(low.y1 <= high.y0 for low, high in pairwise(boxes))
-        assert all(0 <= b.x0 and b.x1 <= figure.bbox.x1 and b.y0 >= 0 for b in boxes)
-        drawn = axes.lines[: len(several)]
-        styles = {(n.get_color(), str(n._dash_pattern), n.get_marker()) for n in drawn}
-        assert len(styles) == len(several)
-    drawn = next(n for n in figures.curves(records).axes[0].lines if "rope" in str(n.get_label()))
+def test_curves_draw_the_means_and_names_stand_in_the_order_of_their_ends(records):
+    figure = figures.curves(records)
+    (axes,), (legend,) = figure.axes, figure.legends
+    drawn = next(n for n in axes.lines if "rope" in str(n.get_label()))
     np.testing.assert_allclose(drawn.get_ydata(), [2.46, 2.61, 3.31, 4.01, 4.41])
+    lines = axes.lines[: len(records)]
+    styles = {(n.get_color(), str(n._dash_pattern), n.get_marker()) for n in lines}
+    assert len(styles) == len(records)
+    names = [text.get_text() for text in legend.get_texts()]
+    assert names[:2] == ["sinusoidal", "rope"] and names[-1] == "transformer_xl"
+    assert "learned (to 64)" in names
 
 
-def test_long_labels_widen_the_figure_and_leave_room_for_its_axes():
+def test_long_names_leave_room_for_the_axes():
     long = [make_record(f"rope {i}, {'lm.model 16, ' * 20}", [2.5 + i] * 5) for i in range(2)]
-    figure = figures.curves(long, width=4.6)
+    figure = figures.curves(long)
     figure.draw_without_rendering()
-    (axes,) = figure.axes
-    assert axes.get_window_extent().width > figure.dpi
-    assert all(text.get_window_extent().x1 <= figure.bbox.x1 for text in axes.texts)
-    assert figures.curves(make_records(), width=4.6).get_figwidth() == 4.6
+    (axes,), (legend,) = figure.axes, figure.legends
+    assert axes.get_window_extent().width > 2 * figure.dpi
+    assert legend.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_everything_says_that_validation_text_was_scored(tmp_path, unsaved):
@@ -457,36 +444,18 @@ def test_everything_says_that_validation_text_was_scored(tmp_path, unsaved):
         results, out = made(split), tmp_path / split
         write_report(results, out)
         texts = {path.name: path.read_text() for path in out.iterdir()}
-        captions = [one.caption for one in page.drawn(Report.of(results), 5.0)]
-        both = differences.compare(Study.of(results), Study.of(results))
-        compared = sheet.markdown(sheets.comparison(both, "A", "B"))
-        floats = re.findall(r"\\caption{(.*)}", texts["table.tex"])
-        parts = (*floats, compared, texts["table.md"].split("\n")[0], texts["baseline.md"])
+        captions = [one.caption for _, one in Report.of(results).figures]
+        parts = (texts["table.md"].split("\n")[0], texts["baseline.md"], texts["table.tex"])
         for text in (*captions, *parts, texts["report.html"], texts["table.csv"]):
             assert (re.search("validation text|valid,", text, re.IGNORECASE) is not None) is said
 
 
-def test_labels_say_where_a_line_ends(records):
-    texts = [text.get_text() for text in figures.curves(records).axes[0].texts]
-    assert "learned (to 64)" in texts and "rope" in texts and "trained at 64" in texts
-
-
-def crowd():
-    """20 encodings, later ones lower, and one that ends at 64."""
+def test_figures_show_the_best_models_and_the_baseline():
     some = [make_record(f"e{i}", [2.9 - 0.02 * i, 3, 3, 3, 3.9 - 0.02 * i]) for i in range(20)]
-    return [*some, make_record("learned", [2.0] * 5, limit=64, window=False)]
-
-
-def test_many_encodings_are_a_row_each_the_lowest_first():
-    figure = figures.curves(crowd())
-    (axes,) = figure.axes
-    labels = [label.get_text() for label in axes.get_yticklabels()]
-    assert labels == [f"e{i}" for i in range(19, -1, -1)] + ["learned (to 64)"]
-    figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
-    assert all(below.y1 <= above.y0 + 0.5 for above, below in pairwise(boxes))
-    lowest = axes.collections[0].get_offsets()
-    np.testing.assert_allclose(lowest, [[x + 0.01, 0] for x in (2.52, 3, 3, 3, 3.52)])
+    _, curves = Report.of(some, baseline="e0").figures[0]
+    names = {name for name, _ in style.hits(curves.figure)}
+    assert names == {"e0", *(f"e{i}" for i in range(8, 20))}
+    assert "Shown: 13 of 20 models" in curves.caption
 
 
 def test_swaps_are_in_the_order_of_their_numbers():

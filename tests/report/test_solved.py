@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 
-from drawn import drawn, guessed, texts
+from drawn import drawn, texts
 from scored import rows
 from studies import tables_of
 
 from pe_jax.record import Reason, Replica, Row, UsersMetric
-from pe_jax.report import figures, notes, overview, sheets
+from pe_jax.report import notes, sheets
 from pe_jax.report.differences import versus
-from pe_jax.report.study import Study
-from pe_jax.report.table import tables
 
 
 def model(label, at_train, beyond, task="parity"):
@@ -83,22 +81,6 @@ def test_who_has_not_solved_it_is_not_compared_beyond_it():
     verdicts = {row.label: [one.verdict(-1) for one in own] for row, own in found.rows}
     assert verdicts["nope"][0] and verdicts["nope"][1:] == ["", ""]
     assert "Not compared beyond 40: all models (" in " ".join(notes.facts(table_of([LEARNED])))
-
-
-def test_a_panel_has_the_most_frequent_target_on_its_axis():
-    """Where results lack it, a token guessed at random."""
-    results = [SOLVES, model("rope", [100] * 3, [60, 61, 62], "reverse")]
-    results[0] = replace(results[0], baselines=guessed("parity", labels=4, lengths=(40, 80, 160)))
-    study = Study.of(results)
-    found = overview.overview(study, tables(study))
-    panels = [axes for axes in figures.tasks(study, found, 5.5).axes if axes.get_visible()]
-    dotted = {
-        axes.get_title(): [*line.get_ydata()]
-        for axes in panels
-        for line in axes.lines
-        if line.get_color() == figures.CHANCE["color"]
-    }
-    assert dotted["parity"] == [25.0] * 3 and set(dotted["reverse"]) == {50.0}
 
 
 def test_a_users_metric_that_is_not_in_percent_solves_nothing():

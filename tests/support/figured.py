@@ -4,39 +4,32 @@ from pe_jax.report import figures
 from pe_jax.report.study import Study
 
 
-def _indexed(results, metric="same_targets"):
+def _indexed(results):
     study = Study.of(results)
-    return study, [*study.runs.values()], study.metrics.get(metric)
+    return study, [*study.runs.values()]
 
 
-BETTER, OPEN, WORSE = figures.BETTER, figures.OPEN, figures.WORSE
-training = figures.training
-
-
-def _id(results, label):
-    return next((result.id for result in results if result.label == label), label)
+def _of(drawn):
+    return drawn and drawn.figure
 
 
 def curves(results, metric="same_targets", **options):
-    return figures.curves(*_indexed(results, metric), **options)
-
-
-def bars(result, metric, width):
-    study, (run,), described = _indexed([result], metric)
-    return figures.bars(study, run, described, width)
+    study, runs = _indexed(results)
+    return _of(figures.curves(study, runs, study.metrics[metric], **options))
 
 
 def positions(results, baseline=None):
-    return figures.positions(*_indexed(results)[:2], baseline=_id(results, baseline))
+    id = next((result.id for result in results if result.label == baseline), baseline)
+    return _of(figures.positions(*_indexed(results), id))
 
 
-def against(results, baseline=None):
-    return figures.against(*_indexed(results)[:2], _id(results, baseline))
+def training(results):
+    return _of(figures.training(results))
 
 
-def rates(results, metric="same_targets"):
-    return figures.rates(*_indexed(results, metric))
+def rates(results):
+    return _of(figures.rates(results))
 
 
-def heat(results, width):
-    return figures.heat(*_indexed(results, "accuracy")[:2], width)
+def heat(results):
+    return _of(figures.heat(*_indexed(results)))

@@ -2,14 +2,10 @@
 
 import dataclasses
 from collections.abc import Iterator
-from pathlib import Path
 
 from studies import make_records
 
-from pe_jax.record import Begun, Result, Stage
-from pe_jax.storage import jsonl, records
-
-BEGUN = [field.name for field in dataclasses.fields(Begun)]
+from pe_jax.record import Result
 
 
 def results(count: int) -> Iterator[Result]:
@@ -22,17 +18,3 @@ def results(count: int) -> Iterator[Result]:
             dataclasses.replace(row, value=row.value and row.value + i / 1e5) for row in one.rows
         )
         yield dataclasses.replace(one, id=f"{one.id[:-8]}{i:08x}", config=config, rows=rows)
-
-
-def write(workdir: Path, count: int) -> None:
-    """The folders of so many runs, as after their sweep, with the history of their training."""
-    for result in results(count):
-        folder = workdir / result.id
-        records.write(folder / "config.json", Begun(**{n: getattr(result, n) for n in BEGUN}))
-        records.write(folder / "result.json", result)
-        records.put_state(folder, Stage.DONE)
-        line = {"seeds": list(result.seeds), "of": 350, "rate": 0.009, "ms_per_step": 1.0}
-        line |= {"loss": [1.0] * len(result.seeds), "grad_norm": [1.0] * len(result.seeds)}
-        line |= {"tokens_per_second": 1.0}
-        steps = range(25, 351, 25)
-        jsonl.replace(folder / "metrics.jsonl", ({**line, "step": step} for step in steps))
