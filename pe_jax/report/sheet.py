@@ -351,7 +351,8 @@ class Fitted:
         notes = own_notes(sheet)
         if self.brief:
             notes = {FIRST: notes[FIRST]} if FIRST in notes else {}
-        below = [f"[{i}] {why}" for i, why in enumerate(sheet.footnotes, 1)]
+        shown = {row[i].reason for row in sheet.rows for i in widths}
+        below = [f"[{i}] {why}" for i, why in enumerate(sheet.footnotes, 1) if why in shown]
         left_out = [title for i, title in enumerate(titles) if i not in widths]
         below += [f"Left out, too wide: {join(left_out)}."] if left_out else []
         yield from _notes(notes, *below)
@@ -363,7 +364,7 @@ def _widths(sheet: Sheet, titles: Sequence[str], room: int) -> dict[int, int]:
     """
     rows = [titles, *([row[0].text, *map(sheet.marked, row[1:])] for row in sheet.rows)]
     columns = [" ".join(column).replace(" ± ", "_±_").split() for column in zip(*rows, strict=True)]
-    least = {i: max(map(len, words)) for i, words in enumerate(columns)}
+    least = {i: max(map(len, words), default=1) for i, words in enumerate(columns)}
     most = [max(map(len, column)) for column in zip(*rows, strict=True)]
     least[0] = min(most[0], LABEL)
     spare = [sheet.columns.index(title) for title in sheet.spare]

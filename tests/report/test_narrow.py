@@ -43,6 +43,13 @@ def test_differences_keep_the_training_length_and_the_longest():
     assert head == ["encoding", "64", "(1x)", "1024", "(16x)"]
 
 
+@pytest.mark.parametrize("width", [20, 40])
+def test_a_footnote_is_there_where_its_column_is(width):
+    row = tuple(map(sheet.Printed, ("alibi", "2.40", "n/a"), (0.0,) * 3, ("", "", "too long")))
+    shown = sheet.terminal([sheet.Sheet("", ("encoding", "64", "parameters"), (("", (row,)),))])
+    assert ("[1] too long" in printed(shown, width)) == (width == 40)
+
+
 def test_brief_notes_are_doubts_alone():
     notes = (sheet.Note(sheet.FIRST, "a doubt"), sheet.Note("Metric", "a fact"))
     row = (sheet.Printed("alibi"),)
