@@ -34,7 +34,7 @@ WORDS = {
 
 
 def of_layer(measured: Measured, weights: Sequence[np.ndarray] = ()) -> Iterator[Drawn]:
-    """The figures of one layer, as far as there is something to show; `weights` are those of a
+    """The figures of one layer, as far as there is something to show; `weights` are of a
     trained model (`weights.of_model`).
     """
     layer = measured.layer
@@ -103,7 +103,7 @@ def _draw(axes: Axes, lines: Sequence[Line], layer: Layer, x: str, y: str, **end
 def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """The legend of the panel with most labels."""
     every = (axes.get_legend_handles_labels() for axes in panels)
-    handles, names = max(every, key=lambda found: len(found[0]))
+    handles, names = max(every, key=lambda pair: len(pair[0]))
     plane.legend(figure, {n.partition("\n")[0]: h for n, h in zip(names, handles, strict=True)})
 
 
@@ -317,7 +317,7 @@ HEAD = 1
 
 
 def overviews(every: Sequence[Measured]) -> Iterator[Drawn]:
-    """The figures of at most twelve encodings that change the logits, those of DOZEN first; none
+    """The figures of at most twelve encodings that change the logits, DOZEN first; none
     for a single one, whose own figures show as much.
     """
     named = {measured.layer.name: measured for measured in every if measured.same.acts}

@@ -56,7 +56,7 @@ class Report:
         answer: Sheet | None = None,
     ) -> Report:
         """The report of results, every model against `baseline` (`differences.versus`), with scores
-        beside those of the `references`. The sentences `missing`, on runs without a result, stand
+        next to the `references`. The sentences `missing`, on runs without a result, stand
         below the first table.
 
         ValueError where the results hold no numbers, where no model is called `baseline`, and where
@@ -81,26 +81,26 @@ class Report:
     @functools.cached_property
     def sheets(self) -> dict[str, list[Sheet]]:
         """The tables as they print, by the name of their files."""
-        found = {
+        by_name = {
             "answer": [self.answer] if self.answer else [],
             "table": self.choice.sheets(sheets.extrapolation(self.tables)),
             "overview": [self.overview] if self.overview else [],
             "baseline": map(sheets.differences, self.compared),
             "published": published.sheets(self.published),
         }
-        return {name: self.choice.noted(own) for name, own in found.items()}
+        return {name: self.choice.noted(own) for name, own in by_name.items()}
 
     @functools.cached_property
     def figures(self) -> list[tuple[Table | None, Drawn]]:
         """The figures, each with the table of its models, as far as there is something to draw:
-        `figures.tasks`, of the whole study, and those of the first table of each group of runs
+        `figures.tasks`, of the whole study, and the figures of the first table of each group
         (`figures.of_table`), with its best models and the baseline. A name is numbered from the
         second table on, as in "curves-2".
         """
         first = headlines(self.tables)
         labels = [row[0].text for row in self.overview.rows] if self.overview else []
         tasks = figures.tasks(self.study, first, labels)
-        found: list[tuple[Table | None, Drawn]] = [(None, tasks)] if tasks else []
+        drawn: list[tuple[Table | None, Drawn]] = [(None, tasks)] if tasks else []
         for number, table in enumerate(first, 1):
             against = next((one for one in self.compared if one.table is table), None)
             shown = shortened(table, against.baseline if against else None, SHOWN)
@@ -109,26 +109,26 @@ class Report:
             for one in figures.of_table(self.study, shown, base):
                 name = f"{one.name}-{number}" if number > 1 else one.name
                 caption = " ".join(filter(None, [one.caption, *about]))
-                found.append((table, Drawn(name, caption, one.figure)))
-        return found
+                drawn.append((table, Drawn(name, caption, one.figure)))
+        return drawn
 
 
 def write(report: Report, out: str | Path, commands: Sequence[str] = ()) -> list[Path]:
     """Writes a report into the folder `out` and returns the paths.
 
     runs.jsonl, in the present version of the schema; table.md, .tex and .csv; of several groups of
-    runs overview.md, .tex and .csv; baseline.md and .csv; published.md and .csv beside references;
+    runs overview.md, .tex and .csv; baseline.md and .csv; published.md and .csv with references;
     answer.md and .csv of an answer; report.html; and the figures as .png and .pdf. The page tells
     how to reproduce it: the commands of the runs, then `commands`.
     """
     out = Path(out)
     title = out.parent.name if out.name == "report" else out.name  # runs/NAME/report
     texts = {"runs.jsonl": "".join(records.encode(result) + "\n" for result in report.results)}
-    for name, found in report.sheets.items():
-        if found:
-            texts |= {f"{name}.md": sheet.markdown(found), f"{name}.csv": sheet.csv(found)}
-        if found and name in ("table", "overview"):
-            texts[f"{name}.tex"] = sheet.latex(found)
+    for name, printed in report.sheets.items():
+        if printed:
+            texts |= {f"{name}.md": sheet.markdown(printed), f"{name}.csv": sheet.csv(printed)}
+        if printed and name in ("table", "overview"):
+            texts[f"{name}.tex"] = sheet.latex(printed)
     texts["report.html"] = page(report, title, commands)
     with atomic.together(out) as draft:
         written = [atomic.write(draft / name, text) for name, text in texts.items()]

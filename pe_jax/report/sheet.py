@@ -130,20 +130,20 @@ class Sheet:
         return dataclasses.replace(self, columns=chosen, blocks=blocks, spare=())
 
 
-def by_question(notes: Iterable[Note]) -> dict[str, list[str]]:
-    """The notes by their questions, in order."""
-    found: dict[str, list[str]] = {}
+def by_question(notes: Iterable[Note]) -> dict[str, str]:
+    """The notes by their questions, in order; those on one question are one text."""
+    grouped: dict[str, list[str]] = {}
     for note in notes:
-        found.setdefault(note.question, []).append(note)
-    return found
+        grouped.setdefault(note.question, []).append(note)
+    return {question: " ".join(texts) for question, texts in grouped.items()}
 
 
-def glossary(sheets: Iterable[Sheet]) -> dict[str, list[str]]:
+def glossary(sheets: Iterable[Sheet]) -> dict[str, str]:
     """The general notes of a document's sheets by their questions, each once."""
     return by_question(dict.fromkeys(n for s in sheets for n in s.notes if n.general))
 
 
-def own_notes(sheet: Sheet) -> dict[str, list[str]]:
+def own_notes(sheet: Sheet) -> dict[str, str]:
     """The notes on the numbers of a sheet by their questions."""
     return by_question(note for note in sheet.notes if not note.general)
 
@@ -158,7 +158,7 @@ def markdown(sheets: Sequence[Sheet], title: str = "") -> str:
     parts = [f"# {_md(title)}"] if title else []
     for sheet in sheets:
         parts += _markdown(sheet)
-    parts += [_md_note(question, " ".join(told)) for question, told in glossary(sheets).items()]
+    parts += [_md_note(*note) for note in glossary(sheets).items()]
     return "\n\n".join(parts) + "\n"
 
 
@@ -175,7 +175,7 @@ def _markdown(sheet: Sheet) -> Iterator[str]:
     )
     yield f"### {_md(sheet.title)}"
     yield frame.to_markdown(index=False, disable_numparse=True, colalign=align)
-    yield from (_md_note(question, " ".join(told)) for question, told in own_notes(sheet).items())
+    yield from (_md_note(*note) for note in own_notes(sheet).items())
     yield from (f"<sup>{i}</sup> {_md(why)}" for i, why in enumerate(sheet.footnotes, 1))
 
 
@@ -231,12 +231,12 @@ def latex(sheets: Sequence[Sheet]) -> str:
     line or higher than a page is made smaller.
     """
     parts = [NEEDED, *map(_float, sheets)]
-    parts += [f"% {question}. {' '.join(told)}" for question, told in glossary(sheets).items()]
+    parts += [f"% {question}. {text}" for question, text in glossary(sheets).items()]
     return "\n".join(parts).rstrip("\n") + "\n"
 
 
 def _float(sheet: Sheet) -> str:
-    below = [_tex(" ".join(told)) for told in own_notes(sheet).values()]
+    below = [*map(_tex, own_notes(sheet).values())]
     below += [f"{_superscript(i)} {_tex(why)}." for i, why in enumerate(sheet.footnotes, 1)]
     ending = rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}"
     return "\n".join(
@@ -302,11 +302,11 @@ def terminal(sheets: Sequence[Sheet], brief: bool = False) -> list[RenderableTyp
     return [*(Fitted(sheet, brief) for sheet in sheets), *_notes(general)]
 
 
-def _notes(notes: Mapping[str, Sequence[str]], *more: str) -> Iterator[RenderableType]:
+def _notes(notes: Mapping[str, str], *more: str) -> Iterator[RenderableType]:
     from rich.constrain import Constrain
     from rich.text import Text
 
-    for text in (*(f"{question}: {' '.join(told)}" for question, told in notes.items()), *more):
+    for text in (*(f"{question}: {answer}" for question, answer in notes.items()), *more):
         yield Constrain(Text(text, "dim"), WIDE)
 
 

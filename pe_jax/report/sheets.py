@@ -46,12 +46,12 @@ def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
     """Models against evaluation length. The label of a metric's first table is tab:METRIC, of its
     second tab:METRIC-2.
     """
-    found, numbers = [], Counter[str]()
+    sheets, numbers = [], Counter[str]()
     for table in tables:
         numbers[table.metric.name] += 1
         again = f"-{numbers[table.metric.name]}" if numbers[table.metric.name] > 1 else ""
-        found.append(_extrapolation(table, f"tab:{table.metric.name}{again}"))
-    return found
+        sheets.append(_extrapolation(table, f"tab:{table.metric.name}{again}"))
+    return sheets
 
 
 def _extrapolation(table: Table, label: str) -> Sheet:
@@ -111,7 +111,7 @@ def _caption(table: Table) -> str:
 
 def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
     """A row of the CSV: mean_E, half_E and n_E for a length E."""
-    found: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         "metric": table.metric.name,
         **{condition.name: condition.value for condition in table.group.apart},
         "encoding": row.label,
@@ -120,10 +120,10 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
         "rate": row.rate,
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
-        found |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
+        numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
     if beyond := row.beyond:
-        found |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
-    return found | {
+        numbers |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
+    return numbers | {
         "gain_mean": row.gain.mean,
         "gain_half": row.gain.half,
         "gain_n": row.gain.n,
@@ -300,10 +300,10 @@ def _ranked(trained: Sequence[Mapping[str, TableRow]], tables: Sequence[Table]) 
 # Two studies
 
 
-def comparison(found: Comparison, a: str, b: str) -> list[Sheet]:
+def comparison(compared: Comparison, a: str, b: str) -> list[Sheet]:
     """A table for each metric of the folders `a` and `b`: the values, and B - A."""
-    by_metric = groupby(found.matches, attrgetter("metric.name"))
-    facts = [Note("Studies", f"A: {a}, B: {b}.", True), *_facts(found)]
+    by_metric = groupby(compared.matches, attrgetter("metric.name"))
+    facts = [Note("Studies", f"A: {a}, B: {b}.", True), *_facts(compared)]
     return [_comparison([*matches], facts) for _, matches in by_metric]
 
 
@@ -357,14 +357,14 @@ def _numbers_of_both(match: Match) -> dict[str, Any]:
     }
 
 
-def _facts(found: Comparison) -> list[Note]:
-    changes = found.changes or ("none of config, text, commit, versions and device",)
+def _facts(comparison: Comparison) -> list[Note]:
+    changes = comparison.changes or ("none of config, text, commit, versions and device",)
     facts = [Note("Changed", f"{capital(change)}.", True) for change in changes]
-    for side, only in (("A", found.only_a), ("B", found.only_b)):
+    for side, only in (("A", comparison.only_a), ("B", comparison.only_b)):
         facts += [Note(f"Only in {side}", f"{', '.join(only)}.", True)] if only else []
-    if any(match.a.corpus.hash != match.b.corpus.hash for match in found.matches):
+    if any(match.a.corpus.hash != match.b.corpus.hash for match in comparison.matches):
         facts.append(Note(FIRST, "The texts differ, and with them the targets.", True))
-    runs = [run for match in found.matches for run in (match.a, match.b)]
+    runs = [run for match in comparison.matches for run in (match.a, match.b)]
     if all(conditions(run)["eval.split"] == "valid" for run in runs):
         facts.append(Note(FIRST, "Validation text was scored.", True))
     return facts

@@ -156,7 +156,7 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
     """The points of a figure that was saved, for the tooltips of its <svg>: of each line its name
     and its points, each with x and y in the units of the <svg> and a text (`Line.said`).
     """
-    found = []
+    points = []
     height = 72 * figure.get_figheight()
     for axes in figure.axes:
         for line in axes.lines:
@@ -164,10 +164,10 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
             if texts:
                 places = 72 / figure.dpi * axes.transData.transform(line.get_xydata())
                 named = zip(places.tolist(), texts, strict=True)
-                found.append(
+                points.append(
                     (name, [(round(x, 1), round(height - y, 1), t) for (x, y), t in named])
                 )
-    return found
+    return points
 
 
 # Colours, dashes and markers of encodings, by their names
@@ -202,7 +202,7 @@ def looks(results: Sequence[Result]) -> dict[str, Look]:
         specs, key=lambda id: (names[id] not in COMMON, specs[id] not in COMMON, specs[id], id)
     )
     colours: dict[str, str] = {}
-    found: dict[str, Look] = {}
+    chosen: dict[str, Look] = {}
     for id in order:
         name = names[id]
         start = zlib.crc32(name.encode()) % len(MORE)  # hash() differs from process to process
@@ -210,6 +210,6 @@ def looks(results: Sequence[Result]) -> dict[str, Look]:
         free = (colour for colour in turned if colour not in colours.values())
         own = colours.setdefault(name, COMMON.get(name) or next(free, turned[0]))
         every = (Look(c, dash, m) for c, m, dash in product((own, *turned), MARKERS, DASHES))
-        taken = set(found.values())
-        found[id] = next((look for look in every if look not in taken), Look(own, "-", "o"))
-    return found
+        taken = set(chosen.values())
+        chosen[id] = next((look for look in every if look not in taken), Look(own, "-", "o"))
+    return chosen

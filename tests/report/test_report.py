@@ -259,8 +259,10 @@ def test_each_caution_is_one_line(records):
     inner = grid("nope", 3.0, 2.0, 3.0), grid("fire", None, 2.0, 3.0)  # a seed diverged at 1
     corpus = replace(records[0].corpus, overlap=overlap)
     ends = [grid("rope", 2.0, 3.0, corpus=corpus), grid("t5", 3.0, 2.0)]
-    by_question = (sheet.by_question(notes.facts(table_of(r))) for r in (inner, [*ends, *inner]))
-    nothing, told = (found.get("Caution", []) for found in by_question)
+    nothing, told = (
+        [note for note in notes.facts(table_of(runs)) if note.question == "Caution"]
+        for runs in (inner, [*ends, *inner])
+    )
     assert nothing == [] and [line.partition(" also stands")[0] for line in told] == [
         "Learning rate at the edge of those tried: rope (1) and t5 (0.1).",
         "30 % of the test text",
