@@ -234,7 +234,7 @@ class Study:
     """By id; those of `groups` and their oracles."""
     groups: tuple[Group, ...]
     metrics: Mapping[str, Metric]
-    """By name, those of text first, as in the records."""
+    """By name: of text first, then by their mean place in the records."""
     scores: Index
     evaluated: Mapping[tuple[str, str], Evaluated]
     """By (run id, metric)."""
@@ -260,12 +260,14 @@ class Study:
                 }
                 for metric, best in ((BITS, bayes), (TEXT, oracle)):
                     scores[run.id] |= _shares(run, metric, best, scores[run.id])
-        used = dict.fromkeys(key[2] for g in grouped for run in g.runs for key in scores[run.id])
-        if not used:
+        places: dict[str, list[int]] = defaultdict(list)
+        for run in (run for group in grouped for run in group.runs):
+            for place, name in enumerate(dict.fromkeys(key[2] for key in scores[run.id])):
+                places[name].append(place)
+        if not places:
             raise ValueError(f"the {count(len(results), 'record')} hold no numbers to report")
-        names = sorted(
-            used, key=lambda name: (isinstance(known[name], SampleMetric), name == HEADROOM.name)
-        )
+        place = {name: statistics.fmean(of) for name, of in places.items()}
+        used = sorted(place, key=lambda name: (isinstance(known[name], SampleMetric), place[name]))
         curves: dict[Key, Binned] = {}
         for result in results:
             for c in result.curves:
@@ -278,7 +280,7 @@ class Study:
         return cls(
             {result.id: result for result in results},
             grouped,
-            {name: known[name] for name in names} | known,
+            {name: known[name] for name in used} | known,
             index,
             _evaluated(index),
             {key: dict(sorted(curve.items())) for key, curve in curves.items()},
