@@ -71,7 +71,7 @@ def curves(workdir: str | Path, metric: str = "same_targets", rows: Iterable[str
     ValueError where no result has the metric, or a label.
     """
     study = Selection.of(rows).study(load(workdir))
-    runs = [*study.runs.values()]
+    runs = [run for group in study.groups for run in group.runs]
     known = [
         name for name in study.metrics if any((run.id, name) in study.evaluated for run in runs)
     ]

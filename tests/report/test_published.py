@@ -134,8 +134,8 @@ def test_groups_have_tables_of_their_own():
     results = [result(s, 90, layers=layers) for s in ("rope", "t5") for layers in (2, 3)]
     sheets = published.sheets(scores(results, entry("rope", 9.0), entry("t5", 8.0)))
     assert [sheet.title for sheet in sheets] == [
-        "reverse string, 2 layers, beside some",
-        "reverse string, 3 layers, beside some",
+        "reverse_string, 2 layers, beside some",
+        "reverse_string, 3 layers, beside some",
     ]
 
 
@@ -146,7 +146,7 @@ def test_the_page_and_its_folder_have_the_tables(tmp_path, unsaved):
     assert {"published.md", "published.csv"} <= {path.name for path in written}
     html = (tmp_path / "report.html").read_text()
     assert 'class="na" data-value="nan">n/a<' in html and 'data-value="89.0">89.00 ± 2.48<' in html
-    assert "reverse string, beside some" in html
+    assert "reverse_string, beside some" in html
     rows = list(csv.DictReader(io.StringIO((tmp_path / "published.csv").read_text())))
     assert [row["published"] for row in rows] == ["90.0", "89.0", "88.0", "87.0", "86.0", ""]
 
