@@ -110,7 +110,7 @@ def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(pl
     [
         ("a:64 rope gain", "cannot be read: <!-- results/a:64 rope gain -->1.23"),
         ("a:64 rope same_targets 96", "rope has no same_targets at 96"),
-        ("a:64 paper rho 4x", "0 columns at 4x of paper"),
+        ("a:64 paper rho 4x", "paper has no column at 4x"),
         ("a:64 paper rho 2x nats", "rho is one number, without"),
         ("reference/paper alibi published 2x", "paper.csv has 2 numbers of 'alibi' at 2x"),
         ("a:64 rope same_targets 64 each", "there are 3 numbers"),
