@@ -121,7 +121,7 @@ def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
 
 
 def _p_values(differences: np.ndarray) -> np.ndarray:
-    """The p of `p_values` for each row of differences [pairs, replicas], NaN of less than two."""
+    # For each row of differences [pairs, replicas]; NaN of less than two.
     from scipy import special  # scipy.stats would cost seconds
 
     n = (~np.isnan(differences)).sum(axis=1)
