@@ -16,7 +16,6 @@ from pe_jax.runs.config import GONE, Checked, users_files
 from pe_jax.runs.init_from import InitFrom
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.tasks import section as tasks
-from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import model_size
 
 
@@ -39,22 +38,20 @@ def run_id(name: str, checked: Checked, init_from: InitFrom | None) -> str:
     """The label as a file name, "-" and the first 8 digits of the SHA-256 of everything that
     decides what one seed learns.
     """
+    left_out = "remat", "scan", "curriculum", "loss"
+    train = {n: v for n, v in vars(checked.sections["train"]).items() if n not in left_out}
+    train |= GONE["train"]  # as in earlier releases, so that their runs are known
+    if init_from:
+        train["init_from"] = init_from.identity
     identity = {
         "pe": checked.members.section(),
         "lm": vars(checked.sections["lm"]),
-        "train": _of_training(checked.sections["train"], init_from),
+        "train": train,
         "vmap_seeds": True,  # as in earlier releases, so that their runs are known
         **_of_data(checked),
     }
     file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name.rpartition("/")[2]).strip("_")[:60]
     return f"{file}-{sha256(canonical(identity))[:8]}"
-
-
-def _of_training(train: TrainConfig, init_from: InitFrom | None) -> dict[str, Any]:
-    left_out = "remat", "scan", "curriculum", "loss"
-    parts = {name: value for name, value in vars(train).items() if name not in left_out}
-    parts |= GONE["train"]  # as in earlier releases, so that their runs are known
-    return parts | ({"init_from": init_from.identity} if init_from else {})
 
 
 def _of_data(checked: Checked) -> Mapping[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -90,12 +90,8 @@ def models(
         }
     graphdef, _ = structure(lm, encodings)
     params = {seed: params[seed] for seed in seeds}
-    return Models(graphdef, params, encodings, diverged(groups), train.length, task)
-
-
-def diverged(groups: Iterable[SeedGroup]) -> dict[int, int]:
-    """{seed: step at which it diverged}, without the seeds that did not."""
-    return {seed: step for group in groups for seed, step in group.diverged.items()}
+    diverged = {seed: step for group in groups for seed, step in group.diverged.items()}
+    return Models(graphdef, params, encodings, diverged, train.length, task)
 
 
 def devices(spec: str, groups: Sequence[Sequence[int]], batch: int) -> Mesh | None:

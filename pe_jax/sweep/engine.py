@@ -104,15 +104,15 @@ class Local:
         as soon as one has ended.
         """
         end = time.monotonic() + seconds
-        while not (codes := self._ended()) and time.monotonic() < end:
+        while True:
+            codes = {id: process.poll() for id, process in self.processes.items()}
+            ended = {id: Exit(code) for id, code in codes.items() if code is not None}
+            if ended or time.monotonic() >= end:
+                break
             time.sleep(LOOK_SECONDS)
-        for id in codes:
+        for id in ended:
             del self.processes[id]
-        return {id: Exit(code) for id, code in codes.items()}
-
-    def _ended(self) -> dict[str, int]:
-        codes = {id: process.poll() for id, process in self.processes.items()}
-        return {id: code for id, code in codes.items() if code is not None}
+        return ended
 
     def stop(self) -> None:
         """Sends SIGTERM to all tasks at work, drops those that have not started, and returns when
