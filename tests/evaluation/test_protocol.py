@@ -91,9 +91,9 @@ def test_windows_by_hand():
         rows = zip(cut.tokens.tolist(), *ends(cut), strict=True)
         return [(row[lo : hi + 1], row[0]) for row, lo, hi in rows]
 
-    ends = [[105, 106, 107], [107, 108, 109], [109, 110, 111]]
-    assert cuts("same_targets", 4) == [(ends[0], 104), (ends[1], 106), (ends[2], 108)]
-    assert cuts("same_targets", 8) == [(ends[0], 100), (ends[1], 102), (ends[2], 104)]
+    targets = [[105, 106, 107], [107, 108, 109], [109, 110, 111]]
+    assert cuts("same_targets", 4) == [(targets[0], 104), (targets[1], 106), (targets[2], 108)]
+    assert cuts("same_targets", 8) == [(targets[0], 100), (targets[1], 102), (targets[2], 104)]
     assert cuts("nonoverlapping", 4) == [([100, 101, 102, 103, 104], 100), ([104, 105, 106], 104)]
     assert cuts("nonoverlapping", 8) == [([100, 101, 102, 103, 104, 105, 106], 100)]
 
