@@ -167,14 +167,11 @@ def _check_samples(config: EvalConfig, task: Task) -> None:
                 f"eval.last must be at most the shortest evaluation length {shortest} {ALWAYS}, "
                 f"got {last}: lower eval.last"
             )
-        for hook, lacking, instead in (
-            ("bayes", "a Bayes-optimal prediction", "bits"),
-            ("distances", "distances", "accuracy"),
-        ):
+        for hook in ("bayes", "distances"):
             if hook in metric.uses and getattr(type(task), hook) is getattr(Task, hook):
                 raise ValueError(
-                    f"eval.metrics: {metric.words} needs a task with {lacking}, which {name} has "
-                    f"not: use {instead}"
+                    f"eval.metrics: {metric.words} needs a task with `{hook}`, which {name} has "
+                    "not: use bits or accuracy"
                 )
     if config.by != "seed" or config.split == "all":
         raise ValueError("eval.by=place and eval.split=all are for text: leave them unset")

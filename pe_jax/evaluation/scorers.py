@@ -80,10 +80,9 @@ class TextScorer:
         targets = self.programs.text(cut, replica, part.encodings, *given, **options)
         return targets, took + time.monotonic() - began
 
-    # (for the last targets of a metric's windows at eval.reference, or of the window of one place,
-    # the rows [W, last, D] of `LM.logits_of`, or which targets are key tokens, bool [W, last]; the
-    # seconds that they took). Metrics of the same windows and all threads share them; those of
-    # places are kept until the next place.
+    # (the rows [W, last, D] of `LM.logits_of` at the last targets of a metric's windows at
+    # eval.reference, or whether these are key tokens, bool [W, last]; the seconds that it took).
+    # Metrics of the same windows and all threads share them; a place's are kept until the next one.
     def _kept(
         self, kind: Literal["rows", "keys"], metric: str, replica: Replica
     ) -> tuple[np.ndarray | Missing, float]:

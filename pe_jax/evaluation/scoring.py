@@ -53,7 +53,7 @@ class Missing(NamedTuple):
     free: int | None = None
 
     def scored(self, key: Key) -> Scored:
-        """The score that it takes the place of."""
+        """A score without a value, for this reason."""
         return Scored(Row(**key._asdict(), value=None, **self._asdict()))
 
 
@@ -92,7 +92,7 @@ def target_nats(
         offset: the index of the first of the W windows.
         segment: tokens of a segment, with a `memory`. They are counted from a window's end, so that
             the first may be shorter.
-        memory: of how many tokens before a segment each layer also sees what entered it.
+        memory: tokens before a segment that each layer also sees, as they entered it.
         measure: another function of logits and targets than -ln p, without a memory; None: the rows
             [B, last, D] that logits are computed from (`LM.logits_of`).
         same: the reference rows are those of the windows, and are not computed again.
@@ -268,8 +268,8 @@ class Programs:
         *reference: Any,
         **options: Any,
     ) -> np.ndarray | Missing:
-        """`target_nats` of each window's last targets, [W, last, ...]; `reference` are the rows and
-        the offset, the options its own.
+        """`target_nats` of each window's last targets, [W, last, ...], with its arguments
+        `reference` and `offset`, and its options.
         """
         program = functools.partial(
             target_nats,

@@ -217,7 +217,7 @@ REFUSED = [
     ({"eval": {"metrics": ("same_targets",)}}, "no metric of samples that are drawn"),
     ({"task": "text"}, "Text has each token predicted .* use lm.causal=True"),
     ({"pe": "forget_gate"}, "causal"),
-    ({"eval": {"metrics": ("above_bayes",)}}, "needs a task with a Bayes-optimal prediction"),
+    ({"eval": {"metrics": ("above_bayes",)}}, "needs a task with `bayes`"),
     ({"eval": {"metrics": ("last_bits",), "last": 9}}, "eval.last must be at most"),
     ({"eval": {"memory": (8,)}}, "segment memories are for text"),
     ({"eval": {"source": "stdlib"}}, "ReverseString draws its samples"),
