@@ -160,7 +160,7 @@ class Passages:
         self.by_digest: dict[bytes, int] = {}  # the first document with each digest
         for number, document in enumerate(map(_folded, documents)):
             self.hashes.append(_window_hashes(document, STRIDE))
-            self.by_digest.setdefault(_digest(document), number)
+            self.by_digest.setdefault(hashlib.sha256(document.data).digest(), number)
         self.known = np.sort(np.concatenate(self.hashes))
 
     def overlap(self, documents: Sequence[np.ndarray], names: Sequence[str]) -> Overlap:
@@ -168,7 +168,7 @@ class Passages:
         most.
         """
         documents = [_folded(document) for document in documents]
-        copied = [self.by_digest.get(_digest(document)) for document in documents]
+        copied = [self.by_digest.get(hashlib.sha256(text.data).digest()) for text in documents]
         found = _found_in([_window_hashes(document) for document in documents], self.known)
         shared = [
             _bytes_covered(windows) if copy is None else document.size
@@ -194,10 +194,6 @@ class Passages:
 def _folded(document: np.ndarray) -> np.ndarray:
     words = document.tobytes().decode().casefold().split()
     return np.frombuffer(" ".join(words).encode(), np.uint8)
-
-
-def _digest(document: np.ndarray) -> bytes:
-    return hashlib.sha256(document.data).digest()
 
 
 # How many bytes lie in the windows that bool [n] marks by their first byte.

@@ -129,29 +129,19 @@ class Addition(Written):
         # fmt: on
 
     def _answer(self, input):
-        plus = self._id("+")
-        numbers = [input[: input.index(plus)], input[input.index(plus) + 1 :]]
-        each = 2 if self.hints else 1
-        forward = -1 if self.order == "reversed" else 1
+        plus, forward = input.index(self._id("+")), -1 if self.order == "reversed" else 1
+        numbers, each = (input[:plus], input[plus + 1 :]), 2 if self.hints else 1
         a, b = (int("".join(map(str, x[each - 1 :: each][::forward]))) for x in numbers)
-        width = len(numbers[0]) // each + (not self.hints) if self.padded else 0
+        width = plus // each + (not self.hints) if self.padded else 0
         digits = [int(digit) for digit in str(a + b).zfill(width)]
-        if self.hints:
-            digits = self._marked(digits, numbers)
+        if self.hints:  # the markers of the longer number, which go on beyond its highest digit
+            lowest = max(numbers, key=len)[::2][::forward][-1]
+            marks = [lowest - forward * place for place in range(len(digits))][::-1]
+            digits = [symbol for pair in zip(marks, digits, strict=True) for symbol in pair]
         if self.order != "plain":
             digits = [x for i in range(len(digits), 0, -each) for x in digits[i - each : i]]
         steps = self._ids(self._worked(a, b)) if self.scratchpad else []
         return [*steps, *digits, self._id("end")]
-
-    def _marked(self, digits: list[int], numbers: list[list[int]]) -> list[int]:
-        """The digits of a sum in plain order, each behind the marker that a number has there, or
-        behind the one that goes on from it.
-        """
-        longer = max(numbers, key=len)
-        step = 1 if self.order == "reversed" else -1
-        lowest = longer[0] if self.order == "reversed" else longer[-2]
-        marks = [lowest + step * place for place in range(len(digits))][::-1]
-        return [symbol for pair in zip(marks, digits, strict=True) for symbol in pair]
 
     def _worked(self, a: int, b: int) -> list[str]:
         """The words of a scratchpad."""

@@ -152,8 +152,7 @@ class Written(Answer):
         return self._names().index(name)
 
     def _ids(self, names: list[str]) -> list[int]:
-        known = {name: id for id, name in enumerate(self._names())}
-        return [known[name] for name in names]
+        return [self._id(name) for name in names]
 
     def _drawn(self, input: Int[Array, "I"], answer: Int[Array, "M"], longest: int) -> Drawn:
         """An input and its answer, both with holes; END is scored where there is room for it."""
