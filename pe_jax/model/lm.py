@@ -265,12 +265,9 @@ class LM(nnx.Module):
         count = x.shape[1]
         x, cache = cache.embed_inputs(x, seen.start)
         for i, e in members:
-            params = self.params_of(i, layer)
-            hook = jax.vmap(
-                lambda x, tokens, pos, e=e, params=params: e.embed(params, x, tokens, pos),
-                in_axes=(0, 0, None if seen.pos.ndim == 1 else 0),
-            )
-            x = hook(x, seen.tokens, seen.pos).astype(x.dtype)
+            hook = functools.partial(e.embed, self.params_of(i, layer))
+            axes = 0, 0, None if seen.pos.ndim == 1 else 0
+            x = jax.vmap(hook, axes)(x, seen.tokens, seen.pos).astype(x.dtype)
         return rows_from(x, seen.start, count), cache
 
 
@@ -426,19 +423,16 @@ class Layer(nnx.Module):
         of_coords = tuple(0 if overrides(e, "locate") else of_pos for e in pe.encodings)
         of_index, of_distance = (None if a.ndim == 1 else 0 for a in keys[:2])
         axes: Any = Rows._make((of_index, of_distance, of_coords))
-        first = seen.start + L - last
-        queries = jax.tree.map(
-            lambda axis, rows: rows_from(rows, first, last, axis=0 if axis is None else 1),
-            axes,
-            keys,
-            is_leaf=lambda axis: axis is None,
-        )
         pe = pe.tabulated(last, S)
         full = type(cache) is LayerPast
         attend = choose(self.config.attention, pe, B, H, last, S, full)
-        over_batch = jax.vmap(lambda *args: attend(pe, *args), in_axes=(0, 0, 0, axes, axes))
+
+        def of_sequence(q, k, v, keys):
+            queries = rows_from(keys, seen.start + L - last, last, axis=0)
+            return attend(pe, q, k, v, queries, keys)
+
         with jax.named_scope("attend"):
-            out = over_batch(q, k, v, queries, keys)
+            out = jax.vmap(of_sequence, in_axes=(0, 0, 0, axes))(q, k, v, keys)
         return self.out(flat(out.reshape(B, last, -1))), cache
 
 
