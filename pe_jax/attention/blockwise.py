@@ -68,7 +68,11 @@ def attend_blockwise(
 # By tiles, with the online softmax
 
 
-# Each query block along the key blocks that it visits.
+# Each query block along the key blocks that it visits (`_visits`).
+#
+# In a far tile all pairs have the same relative terms, so that one vector serves it. The arguments
+# of a branch are kept for the backward pass at every step, so a branch gets the keys and terms of
+# its tile alone.
 def _by_tiles(
     pe: Bound, queries: Queries, keys: Keys, terms: Relative, block: int
 ) -> Float[Array, "Q T H K"]:
@@ -78,39 +82,31 @@ def _by_tiles(
     @jax.checkpoint
     def attend_query_block(numbered_and_own):
         (i, queries), own = numbered_and_own
-        return _along_key_blocks(pe, queries, groups(i, own))
+
+        def empty(running, tile):
+            return running
+
+        def near(running, tile):
+            return running.update(pe, queries, *tile)
+
+        def far(running, tile):
+            keys, terms = tile
+            return running.update(pe, queries, keys, terms.constant())
+
+        branches = [empty, jax.checkpoint(near)]  # in the order of EMPTY, NEAR, FAR
+        if pe.constant_from is not None:
+            branches.append(jax.checkpoint(far))
+
+        def step(running, tile):
+            kind = _tile_kind(pe, queries.rows.idx, tile[0].rows.idx)
+            return jax.lax.switch(kind, branches, running, tile), None
+
+        running = Running.start(*queries.q.shape)
+        for tiles in groups(i, own):
+            running, _ = jax.lax.scan(step, running, tiles)
+        return running.output()
 
     return jax.lax.map(attend_query_block, ((jnp.arange(len(blocks.q)), blocks), own))
-
-
-# The output of one query block from the `groups` of tiles that it visits (`_visits`).
-#
-# In a far tile all pairs have the same relative terms, so that one vector serves it. The arguments
-# of a branch are kept for the backward pass at every step, so a branch gets the keys and terms of
-# its tile alone.
-def _along_key_blocks(pe: Bound, queries: Queries, groups) -> Float[Array, "T H K"]:
-    def empty(running, tile):
-        return running
-
-    def near(running, tile):
-        return running.update(pe, queries, *tile)
-
-    def far(running, tile):
-        keys, terms = tile
-        return running.update(pe, queries, keys, terms.constant())
-
-    branches = [empty, jax.checkpoint(near)]  # in the order of EMPTY, NEAR, FAR
-    if pe.constant_from is not None:
-        branches.append(jax.checkpoint(far))
-
-    def step(running, tile):
-        kind = _tile_kind(pe, queries.rows.idx, tile[0].rows.idx)
-        return jax.lax.switch(kind, branches, running, tile), None
-
-    running = Running.start(*queries.q.shape)
-    for tiles in groups:
-        running, _ = jax.lax.scan(step, running, tiles)
-    return running.output()
 
 
 # EMPTY: the mask hides every pair. FAR: the relative hooks are constant (`Bound.constant_from`).

@@ -48,16 +48,11 @@ class Seen(NamedTuple):
     def cut(self, size: Int[Array, ""]) -> Seen:
         """Of a full forward pass, with padding after the first `size` tokens."""
         here = self.index < size
-        tokens, index, pos = (
-            jnp.where(here, a, ABSENT) for a in (self.tokens, self.index, self.pos)
-        )
-        return Seen(tokens, index, pos, self.start)
+        return Seen(*(jnp.where(here, a, ABSENT) for a in self[:3]), self.start)
 
     def last(self, count: int) -> Seen:
         """Of a full forward pass, the last `count` tokens."""
-        return Seen(
-            self.tokens[:, -count:], self.index[..., -count:], self.pos[..., -count:], self.start
-        )
+        return Seen(*(a[..., -count:] for a in self[:3]), self.start)
 
 
 @jax.tree_util.register_dataclass

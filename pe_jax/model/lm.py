@@ -440,14 +440,10 @@ class Layer(nnx.Module):
 # ...] with a `locate`, else the positions, [S] or [B, S]. Where there is no token `locate` gets
 # x = 0, as if the sequence began at its first token.
 def _locate(pe: Bound, x: Float[Array, "B L D"], seen: Seen, cache: LayerPast):
-    token_axis = seen.pos.ndim - 1
-    index, pos = (
-        rows_from(a, seen.start, x.shape[1], axis=a.ndim - 1) for a in (seen.index, seen.pos)
-    )
+    index, pos = rows_from((seen.index, seen.pos), seen.start, x.shape[1], axis=-1)
     x = jnp.where(jnp.atleast_2d(index)[..., None] < 0, 0, x)
-    located = jax.vmap(pe.locate, in_axes=(0, 0 if token_axis else None, 0))(
-        x, pos, cache.located_last(seen.start)
-    )
+    axes = 0, None if pos.ndim == 1 else 0, 0
+    located = jax.vmap(pe.locate, axes)(x, pos, cache.located_last(seen.start))
     locating = [overrides(e, "locate") for e in pe.encodings]
     new = tuple(c if locates else None for locates, c in zip(locating, located, strict=True))
     coords, cache = cache.coords(new, seen.start)
