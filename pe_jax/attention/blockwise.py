@@ -82,6 +82,7 @@ def _by_tiles(
     @jax.checkpoint
     def attend_query_block(numbered_and_own):
         (i, queries), own = numbered_and_own
+        visited = groups(i, own)
 
         def empty(running, tile):
             return running
@@ -102,7 +103,7 @@ def _by_tiles(
             return jax.lax.switch(kind, branches, running, tile), None
 
         running = Running.start(*queries.q.shape)
-        for tiles in groups(i, own):
+        for tiles in visited:
             running, _ = jax.lax.scan(step, running, tiles)
         return running.output()
 

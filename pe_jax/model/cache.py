@@ -48,11 +48,11 @@ class Seen(NamedTuple):
     def cut(self, size: Int[Array, ""]) -> Seen:
         """Of a full forward pass, with padding after the first `size` tokens."""
         here = self.index < size
-        return Seen(*(jnp.where(here, a, ABSENT) for a in self[:3]), self.start)
+        return Seen._make([*(jnp.where(here, a, ABSENT) for a in self[:3]), self.start])
 
     def last(self, count: int) -> Seen:
         """Of a full forward pass, the last `count` tokens."""
-        return Seen(*(a[..., -count:] for a in self[:3]), self.start)
+        return Seen._make([*(a[..., -count:] for a in self[:3]), self.start])
 
 
 @jax.tree_util.register_dataclass
