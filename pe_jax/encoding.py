@@ -93,16 +93,14 @@ class Encoding:
         check(self, f"{name}'s ")
         if overrides(self, "embed") and self.where == "input" and self.layers != ":":
             raise ValueError(
-                f"{name} acts on the model's input, which is before all layers, and its layers are "
-                f"{self.layers!r}: give it where='layers' to act on their inputs"
+                f"{name} acts on the model's input, and its layers are {self.layers!r}: give it "
+                "where='layers' to act on their inputs"
             )
         if self.causal_only and not self.dims.causal:
             raise ValueError(f"{name} needs a causal model: {self.causal_only}; set lm.causal=True")
         if self.even and (size := getattr(self.dims, self.even)) % 2:
-            raise ValueError(
-                f"{self.even} size must be even for {name}, which takes components in pairs, got "
-                f"{size}; change lm.model or lm.heads"
-            )
+            rule = f"{self.even} size must be even for {name}, which takes components in pairs"
+            raise ValueError(f"{rule}, got {size}; change lm.model or lm.heads")
 
     def _drawing(self, key: Key[Array, ""] | None) -> Key[Array, ""]:
         # The key of `positions`, by which they are drawn. ValueError if there is none.

@@ -62,10 +62,8 @@ class Task:
         """Checks every task; the __post_init__ of its class, if any, runs after this one."""
         check(self, f"{type(self).__name__}'s ")
         if not self.causal and not self.bidirectional:
-            raise ValueError(
-                f"{type(self).__name__} has each token predicted from those before it, which a "
-                "model with lm.causal=False would see: use lm.causal=True"
-            )
+            rule = "has each token predicted from earlier ones: use lm.causal=True"
+            raise ValueError(f"{type(self).__name__} {rule}")
 
     # Facts, known when a program is traced.
 

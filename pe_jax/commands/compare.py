@@ -4,9 +4,9 @@
     pe-jax compare A --baseline=rope [--margin=0.01] [--out=DIR]
 
 A and B are results folders (with runs.jsonl) or work directories (with */result.json). Prints the
-values, the differences with their intervals and what else changed; or, with a baseline, the paired
-difference of each model from it at each length, and with a margin which models are equivalent to
-it. The terminal gets the first metric, --out compare.md and compare.csv with all of them.
+values, the differences with their intervals and other changes; with a baseline, each model's paired
+difference from it, and with a margin which models are equivalent to it. The terminal shows the
+first metric, compare.md and compare.csv in --out have all.
 """
 
 from __future__ import annotations

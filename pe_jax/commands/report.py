@@ -5,13 +5,9 @@
                   [--column=1024 ...] [--metric=NAME ...] [--no_notes]
                   [--reference=FILE.csv ...]
 
-Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study, prints the headline
-tables and writes runs.jsonl, table.md, table.tex, table.csv, baseline.md, baseline.csv, report.html
-and the figures curves, positions, depth, training and rates (.png, .pdf), as far as the results
-have what they show. Runs that have failed, or have not finished, are named. A study
-of several texts, tasks or trainings has overview.md, overview.tex and overview.csv, one of several
-tasks the figure tasks. With published numbers, as in results/reference/, there are published.md
-and published.csv, too.
+Reads DIR/*/result.json (or DIR/runs.jsonl), of several folders as one study. Prints the headline
+tables, names runs that have failed or not finished, and writes runs.jsonl, tables, figures and
+report.html; docs/runs.md describes each file.
 """
 
 from __future__ import annotations

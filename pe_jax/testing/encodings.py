@@ -31,28 +31,14 @@ from pe_jax.task import Task
 from pe_jax.testing.hooks import Fault, check_hooks, is_users, running
 from pe_jax.testing.tasks import drawn
 
-CUTS = (2, 8)
-"""At how many tokens in a row a text is cut, at least and at most: a hook may read ahead from few
-of them. In between, as many as read 2^14 tokens together.
-"""
-PART = 130
-"""Tokens of the text that is compared with its parts: more than two blocks of attention."""
-NEAR, CLOSE = 1e-4, 1e-3
-"""What rounding changes, as of an FFT over all tokens, and where sums have another order."""
-LATER = (
-    "reads later tokens, which a causal model is to predict: what it gives for a token may depend "
-    "on that token and those before it alone"
-)
+CUTS = (2, 8)  # fewest and most tokens in a row at which a text is cut, 2^14 tokens in all
+PART = 130  # tokens of the text that is compared with its parts: more than two blocks of attention
+NEAR, CLOSE = 1e-4, 1e-3  # rounding, as of an FFT over all tokens; sums in another order
+LATER = "reads later tokens, which a causal model is to predict"
 ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no model learns"
-BLOCKS = (
-    "gives other numbers for a block of the keys: if it needs all keys of a query, set "
-    "whole_rows = True in its class"
-)
-PARTS = (
-    "gives other numbers for a shorter text or a single query: hooks get positions, never lengths, "
-    "which `at` is for, and `locate` goes on from `before`"
-)
-ALONE = "gives another value at a distance if it gets others beside it: each must stand alone"
+BLOCKS = "gives other numbers for a block of the keys: set whole_rows = True if it needs all keys"
+PARTS = "gives other numbers for a shorter text or a single query: `locate` goes on from `before`"
+ALONE = "gives another value at a distance if it gets other distances, too"
 CONSTANT = "changes beyond the distance that `constant_from` gives"
 
 

@@ -21,9 +21,8 @@ from pe_jax.encoding import HOOKS, Encoding, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import first_line, last_line
 
+# Primitives that call Python while a program runs, as programs are printed. jax.debug.print is none
 CALLBACKS = re.compile(r"\b(pure_callback|io_callback|debug_callback)\[")
-"""Primitives that call Python while a program runs, as programs are printed. jax.debug.print is
-none of them: it shows numbers, and can neither read nor change any."""
 INPUTS = {"x": "L D", "tokens": "L", "pos": "L", "q": "T H K", "k": "S H K", "logits": "H T S"}
 INPUTS |= {"n": "N", "q_pos": "T", "k_pos": "S"}
 OUTPUTS = {
@@ -180,10 +179,7 @@ def _traced(encoding: Encoding, hook: str, inputs: dict[str, Any]) -> Any:
 def callback(program: Any) -> str:
     """The fault of a traced program that calls Python while it runs; "" of another."""
     if call := CALLBACKS.search(str(program)):
-        return (
-            f"calls Python while the program runs ({call[1]}), which may read anything and differ "
-            "from run to run: compute it with jax.numpy"
-        )
+        return f"calls Python while the program runs ({call[1]}): compute it with jax.numpy"
     return ""
 
 

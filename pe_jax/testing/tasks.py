@@ -13,8 +13,7 @@ from pe_jax.contract import calling
 from pe_jax.task import Sample, Task
 from pe_jax.testing.hooks import callback
 
-ERRORS = 6.0
-"""Standard errors by which the surprise of drawn targets may differ from its expectation."""
+ERRORS = 6.0  # standard errors by which the surprise of drawn targets may be off
 
 
 @functools.partial(jax.jit, static_argnames=("task", "longest", "count"))
