@@ -32,9 +32,8 @@ def hooks(contract: type) -> dict[str, tuple[str, ...]]:
 
 
 def check_class(cls: type, contract: type) -> None:
-    """TypeError unless every public method of `cls`, a subclass of the contract, is a hook and has
-    the hook's arguments: a misspelt one would do nothing, in silence. The __post_init__ of `cls` is
-    made to run after the contract's.
+    """TypeError unless every public method of a subclass is a hook of the contract, with its
+    arguments. The __post_init__ of `cls` is made to run after the contract's.
     """
     if own := vars(cls).get("__post_init__"):
 

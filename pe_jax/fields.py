@@ -7,11 +7,9 @@ from __future__ import annotations
 import functools
 import math
 import numbers
-import operator
 import sys
 import types
 import typing
-from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -27,9 +25,10 @@ NotNegative = Annotated[float, msgspec.Meta(ge=0)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 BelowOne = Annotated[float, msgspec.Meta(ge=0, lt=1)]
 
-LARGEST = 2**31
-"""The bound of integers: programs have signed 32-bit numbers."""
+LARGEST = 2**31  # the bound of integers: programs have signed 32-bit numbers
 NAMES = {int: "an integer", float: "a finite number", str: "text", bool: "True or False"}
+BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}  # of a msgspec.Meta
+BOUNDS["multiple_of"] = "a multiple of"
 
 
 def check(owner: Any, prefix: str) -> None:
@@ -65,11 +64,10 @@ def fits(value: Any, hint: Any) -> bool:
     """
     kind, parts = _parts(hint)
     if kind is Annotated:
-        return fits(value, parts[0]) and all(
-            BOUNDS[name][1](value, bound)
-            for meta in parts[1:]
-            for name, bound in _bounds(meta).items()
-        )
+        try:
+            return fits(value, parts[0]) and msgspec.convert(parts[0](value), hint) is not None
+        except msgspec.ValidationError:
+            return False
     if kind in (types.UnionType, typing.Union):
         return any(fits(value, part) for part in parts)
     if kind is typing.Literal:
@@ -90,15 +88,16 @@ def fits(value: Any, hint: Any) -> bool:
 
 @functools.cache
 def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """(an annotation without its brackets, what stands in them)."""
+    # An annotation without its brackets, and what stands in them
     return typing.get_origin(hint) or hint, typing.get_args(hint)
 
 
 def described(hint: Any) -> str:
-    """What the annotation `hint` asks for, for an error message: "an integer of at least 1"."""
+    """An annotation in an error message: "an integer of at least 1"."""
     kind, parts = _parts(hint)
     if kind is Annotated:
-        bounds = [f"{BOUNDS[name][0]} {bound}" for name, bound in _bounds(parts[1]).items()]
+        given = {words: getattr(parts[1], name) for name, words in BOUNDS.items()}
+        bounds = [f"{words} {bound}" for words, bound in given.items() if bound is not None]
         return f"{described(parts[0])} {' and '.join(bounds)}"
     if kind in (types.UnionType, typing.Union):
         return " or ".join(map(described, parts))
@@ -109,18 +108,3 @@ def described(hint: Any) -> str:
     if kind is type(None):
         return "None"
     return NAMES.get(kind) or f"of type {getattr(kind, '__name__', kind)}"
-
-
-BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
-    "ge": ("of at least", operator.ge),
-    "gt": ("above", operator.gt),
-    "le": ("at most", operator.le),
-    "lt": ("below", operator.lt),
-    "multiple_of": ("a multiple of", lambda value, bound: value % bound == 0),
-}
-"""The bounds of a msgspec.Meta: how messages call them, and whether a value keeps one."""
-
-
-def _bounds(meta: Any) -> dict[str, Any]:
-    given = {name: getattr(meta, name, None) for name in BOUNDS}
-    return {name: bound for name, bound in given.items() if bound is not None}

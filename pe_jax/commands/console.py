@@ -76,14 +76,8 @@ def publish(
     answer: Sheet | None = None,
 ) -> None:
     """Prints the first table of each group of comparable runs and, where it is known, their use of
-    the headroom; or the `answer` alone. Writes the report to `out`, and prints the paths.
-
-    Args:
-        baseline: the model that the others are compared with.
-        published: tables of published numbers.
-        missing: sentences on the runs without a result, for the files.
-        again: the command that makes the report; default: this one.
-        answer: the table of a pretrained model (pretrained/answer.py).
+    the headroom; or the `answer` of a pretrained model alone. Writes the report to `out`, with
+    sentences on `missing` runs and the command that makes it `again`, and prints the paths.
     """
     from pe_jax.report import page, sheet, sheets, table
     from pe_jax.report.study import HEADROOM
@@ -109,9 +103,7 @@ def publish(
 
 
 def missing(standings: Iterable[Standing], results: Iterable[Result]) -> dict[str, str]:
-    """A sentence on the runs without a result, by their state, as in "1 of 3 runs not shown,
-    failed: rope: out of memory."
-    """
+    """Sentences by state, as in "1 of 3 runs not shown, failed: rope: out of memory."."""
     standings = [*standings]
     shown = {result.id for result in results}
     absent: dict[str, list[str]] = {}

@@ -202,10 +202,9 @@ def _configs(file: config_file.ConfigFile) -> list[dict[str, Any]]:
 def runs_of(
     module: Any, config: ConfigDict, values: Mapping[str, Any], also: Sequence[str] = ()
 ) -> list[ConfigDict]:
-    """The configs that a config module lists by get_sweep(), in order; without that function the
-    one `config`. A run is added for each spec of `also`. Every config gets the command line's
-    `values`, by names such as "train.steps"; AttributeError for a name that a config lacks, with
-    the nearest. ValueError for what is no config.
+    """The configs of a module's get_sweep(), or the one `config`; then one of its get_config for
+    each spec of `also`. Each gets the `values`, by names such as "train.steps"; AttributeError for
+    a name that it lacks, with the nearest.
     """
     lists = hasattr(module, "get_sweep")
     configs = []

@@ -32,20 +32,18 @@ def replaces(new: type[Encoding], old: type[Encoding]) -> bool:
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """The encodings of a trained model with those of `spec` swapped in.
 
-    Each takes the place of the one encoding of its layers that it `replaces`, and keeps that one's
-    values of the fields that both have and the spec does not set, but for the factor of a scaling
-    whose length is known: it is that of each evaluated length, as of any scaling swapped in. If its
-    spec names layers, as yarn[3::4] does, it takes that place in these layers alone, and the
-    replaced one stays in its others. If it replaces none it is appended.
+    Each takes the place of the one encoding of its layers that it `replaces`, and keeps its values
+    of the fields that the spec does not set, but for the factor of a scaling whose length is known:
+    that follows each evaluated length. If its spec names layers, as yarn[3::4] does, it takes that
+    place in these layers alone. If it replaces none it is appended.
 
     If some layers of the model, but not all, have a window, as in Gemma 3, a member of the spec
     that names no layers acts in those without one, since a longer text brings no new distances
     within a window. Encodings of the input, with a field `where`, are exempt.
 
-    ValueError if it could replace two encodings of its layers, if it needs parameters that the
-    replaced one does not have, if it takes the place of one with parameters in a part of the
-    layers, and if it would be appended beside one of its family (pi beside xpos would rotate
-    twice).
+    ValueError if it could replace two encodings of its layers, needs parameters that the replaced
+    one does not have, shares parameters with the rest of it, or would act twice with one of its
+    family, as pi after xpos.
     """
     out, far = list(encodings), _without_window(encodings)
     for member in parse(spec):

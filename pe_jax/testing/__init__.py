@@ -6,9 +6,8 @@
     def test_mine():
         check(Mine(Dims(model=32, heads=2, head=16, layers=2, train_len=64)), lengths=(64, 256))
 
-A run checks the classes and metrics in users' files in the same way before it trains: hooks, tasks
-and metrics when its config is read, and encodings in the model that it trains, on its own text at
-the training length and at the longest evaluated one, once the text is read (`check_model`).
+Before it trains, a run checks users' classes in the same way, and encodings in its own model on its
+own text, at the training length and at the longest evaluated one (`check_model`).
 """
 
 from __future__ import annotations
@@ -46,12 +45,11 @@ def check(checked: Encoding | Task | Metric, lengths: Sequence[int] = ()) -> Non
 
     Args:
         checked: an instance.
-        lengths: of an encoding, of how many tokens the texts are, (dims.train_len,) by default; of
-            a task the n of the samples, its ten shortest by default; of a metric the evaluation
-            lengths, (32, 64, 128) by default.
+        lengths: of an encoding the tokens of the texts, (dims.train_len,) by default; of a task the
+            n of the samples, its ten shortest by default; of a metric the evaluation lengths.
 
     Raises:
-        ValueError: in one line the first fault; of a hook with the line of its file.
+        ValueError: the first fault; of a hook with the line of its file.
     """
     if isinstance(checked, Encoding):
         check_encoding(checked, lengths)

@@ -55,8 +55,8 @@ class Fault(Exception):
 
 @contextlib.contextmanager
 def running(hooks: Sequence[tuple[Encoding, str]]) -> Iterator[None]:
-    """Makes a fault, or an error of a user's hook, a ValueError that names the hooks and a line.
-    Nothing is said where memory lacks: nothing can be scored there either.
+    """Makes a fault, or an error of a user's hook, a ValueError that names the hooks and a line,
+    but for a lack of memory, where nothing is scored either.
     """
     try:
         yield
@@ -102,16 +102,9 @@ def check_members(encodings: Sequence[Encoding], dtype: Any) -> None:
 
 def check_hooks(encoding: Encoding, pos: Any = jnp.int32, dtype: Any = jnp.float32) -> None:
     """Traces every hook that an encoding overrides, at two lengths, so that no shape is right by
-    chance.
-
-    Args:
-        encoding: for a model of `encoding.dims`.
-        pos: the dtype of the positions that it gets.
-        dtype: that of activations.
-
-    Raises:
-        ValueError: a hook raises, returns another shape or dtype than the contract says, or calls
-            Python while the program runs. The message has the line of the file.
+    chance, for positions of dtype `pos` and activations of `dtype`. ValueError, with the line of
+    the file, if a hook raises, calls Python while the program runs, or returns another shape or
+    dtype than the contract says.
     """
     most = encoding.dims.train_len
     for S, T in ((most, most), (max(1, most - 1), max(1, most // 2))):
