@@ -26,7 +26,7 @@ class ConfigFile(NamedTuple):
     """A config file that was executed."""
 
     module: types.ModuleType
-    argument: str
+    """Without its get_sweep if there is an argument: FILE:pe=SPEC is that run alone."""
     config: ConfigDict
     """get_config(argument) with the fields of the command line."""
     fields: dict[str, Any]
@@ -53,6 +53,8 @@ def read(given: str) -> ConfigFile:
         if not hasattr(module, "get_config"):
             raise ValueError(f"{path} has no get_config: pe_jax.configs.base has one to import")
         config = module.get_config(argument) if argument else module.get_config()
+    if argument:
+        vars(module).pop("get_sweep", None)
     if not isinstance(config, ConfigDict):
         raise ValueError(f"{path}: get_config() must give a ConfigDict, got {str(config)[:60]!r}")
     argv, options = ["", *words()], flags.FlagValues()
@@ -66,7 +68,7 @@ def read(given: str) -> ConfigFile:
         text = " ".join(str(getattr(error.args[0], "args", error.args)[0]).split())
         raise ValueError(f"no such field: {text} See pe-jax list fields") from None
     fields = config_flags.get_override_values(options["config"])
-    return ConfigFile(module, argument, flag.value, fields)
+    return ConfigFile(module, flag.value, fields)
 
 
 @contextlib.contextmanager

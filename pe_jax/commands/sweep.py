@@ -17,7 +17,6 @@ import functools
 import os
 import shlex
 import sys
-import types
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,39 +56,42 @@ def main() -> int:
     environment = dict(os.environ)
     # This process only waits: the accelerator belongs to the runs.
     os.environ["JAX_PLATFORMS"] = "cpu"
-    configs = _configs(config_file.read(_CONFIG.value))
+    file = config_file.read(_CONFIG.value)
+    with config_file.users_code(str(file.module.__file__)):
+        made = runs_of(file.module, file.config, file.fields, terms.elements(_ALSO.value))
+    configs = [config.to_dict() for config in made]
     from pe_jax.runs import rates
     from pe_jax.sweep import queue
 
     queue.check_engine(_ENGINE.value, _ADDRESS.value)
     shard = queue.parse_shard(_SHARD.value, environment)
-    every = _distinct([(config, rates.runs_of(config)) for config in configs])
-    if not every:
+    studies = _distinct([(config, rates.runs_of(config)) for config in configs])
+    if not studies:
         raise ValueError("get_sweep() of --config lists no run")
-    own = shard.own(every)
+    part = shard.own(studies)
     if _DRY_RUN.value:
-        show(_at_each_rate(own))
+        show(_at_each_rate(part))
         return 0
-    return _carried_out(own, every, environment)
+    return _carried_out(part, studies, environment)
 
 
-def _carried_out(own: list[Study], every: list[Study], environment: dict[str, str]) -> int:
-    # `every` has the runs of all shards: the shard that finishes last writes their report
+def _carried_out(part: list[Study], studies: list[Study], environment: dict[str, str]) -> int:
+    # `part` is that of this shard: the shard that finishes last writes the report of all studies
     from pe_jax.commands import console
     from pe_jax.report import labels
     from pe_jax.sweep import queue, status
 
     out, workdir = console.folder(_OUT.value), Path(_WORKDIR.value)
-    _check([run for study in own if not _result(study) for run in study[1]])
+    _check([run for study in part if not _result(study) for run in study[1]])
     also = [f"--also={_ALSO.value}"] * bool(_ALSO.value)
     words = [f"--config={_CONFIG.value}", *also, *config_file.words(), "--workdir=DIR"]
     command = shlex.join(["pe-jax", "sweep", *words])  # without the flags of this machine
     by = environment, _ENGINE.value, _JOBS.value, _ADDRESS.value
-    failed = queue.run_all(_at_each_rate(own), command, *by)
+    failed = queue.run_all(_at_each_rate(part), command, *by)
     if failed is None:
         return cli.stopped(STOPPED)
     chosen = []
-    for config, runs in own:
+    for config, runs in part:
         if len(runs) > 1 and not {run.id for run in runs} & failed.keys():
             try:
                 chosen.append(_best(config, runs))
@@ -99,18 +101,18 @@ def _carried_out(own: list[Study], every: list[Study], environment: dict[str, st
     if best is None:
         return cli.stopped(STOPPED)
     failed |= best
-    others = sum(_result(study) is None for study in every if study not in own)
-    results = [result for study in (own if others else every) if (result := _result(study))]
+    others = sum(_result(study) is None for study in studies if study not in part)
+    results = [result for study in (part if others else studies) if (result := _result(study))]
     if results:
-        ids = {run.id for _, runs in every for run in runs}
+        ids = {run.id for _, runs in studies for run in runs}
         standings = [run for run in status.standings(workdir) if run.id in ids]
         missing = [*console.missing(standings, results).values()]
         again = shlex.join(["pe-jax", "report", f"--workdir={workdir}", f"--out={out}"])
         console.publish(results, None if others else out, missing=missing, again=again)
     if others:
-        left = f"{others} of {len(every)} runs are still to be done by other shards"
+        left = f"{others} of {len(studies)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
-    names = labels.names([run for _, runs in every for run in runs])
+    names = labels.names([run for _, runs in studies for run in runs])
     for id, reason in failed.items():
         log = workdir / id / "log.txt"
         where = f" ({log})" if log.exists() else ""
@@ -187,16 +189,6 @@ def _check(left: list[Run]) -> None:
     for run in by_needs.values():
         for doubt in run.load().trained.about.doubts():  # load refuses text that is too short
             print(f"note: {doubt}")
-
-
-def _configs(file: config_file.ConfigFile) -> list[dict[str, Any]]:
-    # The config of each run; of FILE:pe=SPEC of that encoding alone
-    module = file.module
-    if file.argument:
-        module = types.SimpleNamespace(get_config=module.get_config)
-    with config_file.users_code(str(file.module.__file__)):
-        configs = runs_of(module, file.config, file.fields, terms.elements(_ALSO.value))
-    return [config.to_dict() for config in configs]
 
 
 def runs_of(
