@@ -27,12 +27,12 @@ _SWAP = OPTIONS.string("swap", "", "The scaling, as in eval.swaps; default: as i
 _LENGTH = OPTIONS.integer(
     "length", None, "Tokens that the scaling is made for; default: by its factor.", lower_bound=1
 )
-_OUT = OPTIONS.string("out", None, "A new folder.")
+_OUT = OPTIONS.string("out", None, "A new folder.", required=True)
 
 
 def main() -> int:
-    if bool(_MODEL.value) == bool(_WORKDIR.value) or not _OUT.value:
-        return cli.fail("give --model=hf:DIR or --workdir=RUN, and --out=DIR for what is written")
+    if bool(_MODEL.value) == bool(_WORKDIR.value):
+        return cli.fail("give either --workdir=RUN, a trained run, or --model=hf:DIR or gguf:PATH")
     out = Path(_OUT.value)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         return cli.fail(f"{out} is there already: name a new folder by --out")

@@ -45,9 +45,8 @@ def main() -> int:
     else:
         with Display():
             model = Trained.of(_WORKDIR.value, _MODEL_SEED.value)
-        if model.step < model.run.train.steps:
-            steps = f"{model.step} of {model.run.train.steps} steps"
-            print(f"trained for {steps}", file=sys.stderr)
+        if model.step < (steps := model.run.train.steps):
+            print(f"trained for {model.step} of {steps} steps", file=sys.stderr)
     pieces = model.stream(prompt, _TOKENS.value, sampling, _SEED.value, _SWAP.value)
     tokenizer = model.tokenizer
     decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")  # of whole characters
