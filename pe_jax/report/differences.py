@@ -274,9 +274,14 @@ def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
         yield change + ("" if len(of) == len(pairs) else f" ({', '.join(of)})")
 
 
-def _facts(run: Result) -> dict[str, Any]:
-    facts: dict[str, Any] = {"text": words.text(run.corpus), "commit": words.commit(run.commit)}
-    facts |= {"text scored": words.text(run.scored)} if run.scored else {}
-    facts |= {f"config {path}": value for path, value in labels.settings(run.config).items()}
-    facts |= {f"version {name}": version for name, version in run.versions.items()}
-    return facts | {f"device {name}": of for name, of in (records.plain(run.device) or {}).items()}
+def _facts(result: Result) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "text": words.text(result.corpus),
+        "commit": words.commit(result.commit),
+    }
+    facts |= {"text scored": words.text(result.scored)} if result.scored else {}
+    facts |= {f"config {path}": value for path, value in labels.settings(result.config).items()}
+    facts |= {f"version {name}": version for name, version in result.versions.items()}
+    return facts | {
+        f"device {name}": of for name, of in (records.plain(result.device) or {}).items()
+    }

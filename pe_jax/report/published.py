@@ -201,31 +201,31 @@ def _metric(entry: PublishedNumber, metrics: Sequence[Metric]) -> str:
     return next((metric.name for metric in (*alike, *same)), "")
 
 
-def _cell(study: Study, run: Result, entry: PublishedNumber, metric: str) -> Cell:
-    # What the run scores at a place; bits per byte times ln 2 are nats a token that is a byte.
-    evaluated = study.evaluated.get((run.id, metric))
+def _cell(study: Study, result: Result, entry: PublishedNumber, metric: str) -> Cell:
+    # What the result scores at a place; bits per byte times ln 2 are nats a token that is a byte.
+    evaluated = study.evaluated.get((result.id, metric))
     if evaluated is None:
         return Cell()
-    at, train, way = entry.at, run.train.length, Way(swap=entry.swap, variant=entry.variant)
+    at, train, way = entry.at, result.train.length, Way(swap=entry.swap, variant=entry.variant)
     lengths = [n for n in evaluated.lengths if n > train]
     if at != BEYOND:
         lengths = [round(float(at[:-1]) * train) if at.endswith("x") else int(at)]
-    keys = [(run.id, way, metric, n) for n in lengths]
+    keys = [(result.id, way, metric, n) for n in lengths]
     if not all(key in study.scores for key in keys):
         return Cell()
     cell = mean([study.scores[key] for key in keys])
-    if entry.unit == NATS and run.tokenizer.spec == "bytes":
+    if entry.unit == NATS and result.tokenizer.spec == "bytes":
         return Cell({r: value * math.log(2) for r, value in cell.values.items()}, cell.missing)
     return cell
 
 
-def _task(run: Result) -> dict[str, Any]:
-    return {"name": "text"} | run.config.get("task", {})
+def _task(result: Result) -> dict[str, Any]:
+    return {"name": "text"} | result.config.get("task", {})
 
 
-def _has_encodings(run: Result, spec: str) -> bool:
+def _has_encodings(result: Result, spec: str) -> bool:
     # Whether it has the members of a published spec, each with the fields that are named.
-    pe = run.config["pe"]
+    pe = result.config["pe"]
     ours, theirs = ([Term.of(text) for text in terms.members(one)] for one in (pe["spec"], spec))
     return [(name, layers) for name, _, layers in ours] == [(n, at) for n, _, at in theirs] and all(
         asked.items() <= pe.get(name, {}).items() for name, asked, _ in theirs

@@ -263,29 +263,31 @@ def _row(
     return TableRow(label, way, shown, gain, *reach, beyond, replicas, method=method)
 
 
-def _scored(study: Study, table: Table, run: Result, way: Way, crop: int | None = None) -> TableRow:
+def _scored(
+    study: Study, table: Table, result: Result, way: Way, crop: int | None = None
+) -> TableRow:
     # The row of a run; with `crop`, what it scores where it never sees more tokens at once.
     metric, train = table.metric, table.train_length
     cells = {
-        n: study.scores[run.id, way, metric.name, min(n, crop or n)]
+        n: study.scores[result.id, way, metric.name, min(n, crop or n)]
         for n in (*table.evaluated, train)
     }
-    label = labels.in_way(table.group.labels[run.id], way, run.train)
+    label = labels.in_way(table.group.labels[result.id], way, result.train)
     row = _row(table, f"{label}, cropped to {crop}" if crop else label, way, cells)
     solved, compared = None, True
-    of_seeds = table.replicate == "seed" and (run.id, way, metric.name, train) in study.scores
+    of_seeds = table.replicate == "seed" and (result.id, way, metric.name, train) in study.scores
     if in_percent(metric) and of_seeds:
         solved = sum(value >= SOLVED for value in cells[train].values.values())
         compared = cells[train].mean >= SOLVED
-    spec = run.config.get("pe", {}).get("spec", "")
+    spec = result.config.get("pe", {}).get("spec", "")
     return replace(
         row,
-        run=run.id,
-        names=(label, str(way)) if way else (label, run.label, spec),
-        parameters=run.parameters.encoding if run.parameters and run.train.steps else None,
-        ms_per_step=run.train.ms_per_step,
-        seconds=study.scores[run.id, way, metric.name, table.lengths[-1]].seconds,
-        rate=rate(run),
+        run=result.id,
+        names=(label, str(way)) if way else (label, result.label, spec),
+        parameters=result.parameters.encoding if result.parameters and result.train.steps else None,
+        ms_per_step=result.train.ms_per_step,
+        seconds=study.scores[result.id, way, metric.name, table.lengths[-1]].seconds,
+        rate=rate(result),
         solved=solved,
         compared=compared,
         method=CROPPED if crop else "",
