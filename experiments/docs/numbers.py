@@ -98,6 +98,16 @@ def written(text: str) -> str:
     return MARK.sub(_anew, text)
 
 
+def values(expression: str) -> dict[Replica, float]:
+    """The values by replica of what a mark names: `results/STUDY rope same_targets 1024 less 64`.
+    ValueError for an expression that cannot be read, or without a value in the study.
+    """
+    mark = MARK.fullmatch(f"<!-- {expression} -->0")
+    if mark is None:
+        raise ValueError(f"{expression!r} is no expression of a mark")
+    return _differences(mark, 1.0)
+
+
 def _anew(mark: re.Match[str]) -> str:
     try:
         match mark["metric"]:

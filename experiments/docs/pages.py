@@ -377,6 +377,7 @@ def navigation(pages: Mapping[str, str]) -> list:
     project = ["docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md"]
     return [
         {"Start": "README.md"},
+        {"Claims": "docs/claims.md"},
         {"Tutorials": tutorials},
         {"Guides": [f"docs/{name}.md" for name in guides]},
         {"Reference": [*({title: section} for title, section in reference.items()), *single]},

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.docs import numbers, picture
+from experiments.docs import claims, numbers, picture
 from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -214,7 +214,8 @@ def tasks() -> str:
 
 
 PARTS = {
-    "README.md": (quickstart,),
+    "README.md": (claims.count, quickstart),
+    "docs/claims.md": (claims.table,),
     "docs/encodings.md": (encodings, costs),
     "docs/tasks.md": (tasks,),
     "docs/training.md": (speed,),

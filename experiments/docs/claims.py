@@ -1,0 +1,141 @@
+"""Published claims on length extrapolation, each with a status computed from the records: the table
+of docs/claims.md and its count in README.md, which scripts/readme writes.
+
+results/claims.csv has a row for each claim: the sentence, the encodings, its source, the size of
+its models, what was published, our tests with semicolons between them, and a note. A test is a
+value of numbers.py and what the claim says of it: `> 0`, `< 0`, or `within 0.02`, that is of 0.
+
+    results/headroom alibi same_targets 1024 less 64 within 0.02
+
+Tests are t tests over the replicas of the value (seeds, places or prompts), of `within` two
+one-sided ones (TOST). Holm's method corrects them for the number of tests of the claim. At 5 % a
+test holds, or fails (the opposite sign; a mean beyond the margin), or is open. A claim is
+reproduced where all its tests hold, reproduced in part where some do, contradicted where none holds
+and one fails, not decided where all are open, and untested without a test.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.docs import numbers
+from pe_jax.metrics import METRICS
+from pe_jax.record import Replica
+from pe_jax.report import stats
+from pe_jax.report.words import plusminus
+
+FILE = Path(__file__).resolve().parents[2] / "results/claims.csv"
+STATUSES = "reproduced", "reproduced in part", "not decided", "contradicted", "untested"
+RULE = re.compile(r"(?P<value>.+) (?P<says>> 0|< 0|within (?P<margin>\d*\.?\d+))")
+
+
+class Test(NamedTuple):
+    """A value of ours, tested against what a claim says of it."""
+
+    expression: str
+    says: str
+    mean: float
+    half: float
+    p: float
+    """Of what the mean supports, adjusted by Holm's method."""
+    supports: bool
+    """Whether the mean lies where the claim says."""
+
+    @property
+    def status(self) -> str:
+        if not self.p <= stats.LEVEL:
+            return "open"
+        return "holds" if self.supports else "fails"
+
+
+class Claim(NamedTuple):
+    row: dict[str, str]
+    tests: tuple[Test, ...]
+
+    @property
+    def status(self) -> str:
+        seen = Counter(test.status for test in self.tests)
+        if not self.tests:
+            return "untested"
+        if seen["holds"]:
+            return "reproduced" if seen["holds"] == len(self.tests) else "reproduced in part"
+        return "contradicted" if seen["fails"] else "not decided"
+
+
+@functools.cache
+def claims() -> list[Claim]:
+    """The claims of results/claims.csv in its order. ValueError for a test that cannot be read."""
+    with FILE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return [Claim(row, tested(filter(None, row["rule"].split("; ")))) for row in rows]
+
+
+def tested(rules: Iterable[str]) -> tuple[Test, ...]:
+    """The tests of a claim, with their p values adjusted for their number."""
+    tests = [_test(rule) for rule in rules]
+    adjusted = stats.holm([test.p for test in tests])
+    return tuple(test._replace(p=p) for test, p in zip(tests, adjusted, strict=True))
+
+
+def _test(rule: str) -> Test:
+    read = RULE.fullmatch(rule)
+    if read is None:
+        raise ValueError(f"{rule!r} must end with > 0, < 0 or within MARGIN")
+    values = numbers.values(read["value"])
+    mean, half, _ = stats.interval(list(values.values()))
+    if read["margin"]:
+        p, supports = _within(values, mean, float(read["margin"]))
+    else:
+        (p,) = stats.p_values([values], dict.fromkeys(values, 0.0))
+        supports = mean > 0 if read["says"] == "> 0" else mean < 0
+    return Test(read["value"], read["says"], mean, half, p, supports)
+
+
+def _within(values: Mapping[Replica, float], mean: float, margin: float) -> tuple[float, bool]:
+    nothing = dict.fromkeys(values, 0.0)
+    if abs(mean) <= margin:
+        return stats.equivalence(values, nothing, margin), True
+    bound = dict.fromkeys(values, margin if mean > 0 else -margin)
+    (p,) = stats.p_values([values], bound)
+    return p, False
+
+
+def table() -> str:
+    """The claims in the order of their statuses."""
+    head = "claim", "source", "published", "here: value, what the claim says of it, p", "status"
+    lines = [f"| {' | '.join(head)} |", "|---|---|---|---|---|"]
+    for claim in sorted(claims(), key=lambda claim: STATUSES.index(claim.status)):
+        row = claim.row
+        source = f"{row['source']}; {row['size']}"
+        ours = "<br>".join(filter(None, (*map(_printed, claim.tests), row["note"]))) or "no study"
+        cells = row["claim"], source, row["published"], ours, f"**{claim.status}**"
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _printed(test: Test) -> str:
+    # A test in a cell: [headroom](link) +0.003 ± 0.006 bits, within 0.02: holds (p 0.004).
+    mark = numbers.MARK.fullmatch(f"<!-- {test.expression} -->0")
+    assert mark
+    study = mark["study"].removeprefix("results/")
+    folder = study.partition(":")[0]
+    metric = METRICS.get(mark["metric"])
+    unit = "bits" if metric is None else metric.unit.split(" ")[0]
+    unit, digits = ("points", 1) if "%" in (metric.unit if metric else "") else (unit, 3)
+    value = plusminus(test.mean, test.half, digits=digits)
+    p = f"p {test.p:.1g}" if test.p >= 1e-4 else "p < 0.0001"
+    named = f"[{folder}](../results/{folder}/NOTES.md)"
+    return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
+
+
+def count() -> str:
+    """A sentence with the number of claims of each status."""
+    of_status = Counter(claim.status for claim in claims())
+    counted = ", ".join(f"{of_status[name]} {name}" for name in STATUSES)
+    return f"[{len(claims())} published claims](docs/claims.md) under one protocol: {counted}."

@@ -1,0 +1,68 @@
+"""Published claims have the status that their rules give, computed from the records."""
+
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from experiments.docs import claims, numbers
+from pe_jax.record import Result
+from pe_jax.storage import records
+
+FLAT = "results/headroom alibi same_targets 1024 less 64 within 0.02"
+RISES = "results/headroom rope same_targets 128 less 64 > 0"
+
+
+def status(*rules):
+    return claims.Claim({}, claims.tested(rules)).status
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        ((), "untested"),
+        ((FLAT,), "reproduced"),
+        ((RISES,), "reproduced"),
+        ((RISES.replace(">", "<"),), "contradicted"),
+        ((FLAT.replace("alibi", "rope"),), "contradicted"),
+        ((FLAT, RISES.replace(">", "<")), "reproduced in part"),
+        ((FLAT.replace("0.02", "0.0001"),), "not decided"),
+    ],
+)
+def test_a_claim_has_the_status_of_its_tests(rules, expected):
+    assert status(*rules) == expected
+
+
+def test_tests_of_a_claim_are_corrected_for_their_number():
+    (alone,) = claims.tested([FLAT])
+    first, second = claims.tested([FLAT, FLAT])
+    assert alone.p < 0.05 and first.p == second.p == pytest.approx(2 * alone.p)
+
+
+def test_a_changed_record_changes_the_status(tmp_path, monkeypatch):
+    study = tmp_path / "results/headroom"
+    shutil.copytree(numbers.ROOT / "results/headroom", study)
+    lines = []
+    for line in (study / "runs.jsonl").read_text("utf-8").splitlines():
+        result = records.parse(Result, line)
+        worse = {1024: 0.5} if result.label == "alibi" else {}
+        rows = [replace(row, value=row.value + worse.get(row.length, 0)) for row in result.rows]
+        lines.append(records.encode(replace(result, rows=tuple(rows))))
+    (study / "runs.jsonl").write_text("\n".join(lines), "utf-8")
+    monkeypatch.setattr(numbers, "ROOT", tmp_path)
+    for cached in (numbers._study, numbers._tables):
+        monkeypatch.setattr(numbers, cached.__name__, cached.__wrapped__)
+    assert status(FLAT) == "contradicted"
+
+
+def test_every_claim_has_a_source_and_rules_that_can_be_read():
+    every = claims.claims()
+    assert len(every) == len({claim.row["claim"] for claim in every})
+    assert all(claim.row["source"] and claim.row["published"] for claim in every)
+    assert sum(claim.status == "untested" for claim in every) < len(every) / 2
+
+
+@pytest.mark.parametrize("rule", ["results/headroom alibi same_targets 1024", "alibi > 0"])
+def test_rules_that_cannot_be_read_are_refused(rule):
+    with pytest.raises(ValueError, match="must end with|no expression"):
+        claims.tested([rule])
