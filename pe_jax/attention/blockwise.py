@@ -48,8 +48,7 @@ def attend_blockwise(
     keys: Rows,
     block: int = 128,
 ) -> Float[Array, "T H K"]:
-    """As `dense.attend`, in memory O(T + S) with gradients; O(block S) with an encoding that needs
-    whole rows.
+    """As `dense.attend`, in memory O(T + S) with gradients, or O(block S) with whole rows.
 
     `block` is the number of tokens in a block. Tiles that the mask hides are skipped; with a window
     W a query reads O(W) keys. The indices of queries must be among those of the keys.

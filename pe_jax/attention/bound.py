@@ -1,8 +1,7 @@
 """Composition of encodings: `fold_positions` for the hook `positions`, before the first layer, and
 `Bound` for the hooks of attention in a layer.
 
-Added terms are summed, factors are multiplied, and transforms act one after another, in the order
-of the tuple.
+Added terms are summed, factors are multiplied, and transforms act in the order of the tuple.
 
 Axes: L sequence, T queries, S keys, N distances, H heads, K head size, D model size, B batch.
 """

@@ -26,8 +26,7 @@ vectors at distances, and programs of pairs that are not pointwise. TPU and GPU 
 over blocks, the layout of diagonals and sums over programs (`_Tpu`, `_Gpu`).
 
 Axes: T queries, S keys, H heads, G heads of one program, J components of the dot product, V of the
-values, n of either, B tokens of a block, W distances of padded queries and keys, C numbers of a
-coordinate.
+values, n of either, B tokens of a block, W padded distances, C numbers of a coordinate.
 """
 
 from __future__ import annotations
@@ -255,9 +254,7 @@ class _Plan:
         return jnp.pad(rows, [(0, 0), (0, -L % self.block)], **fill or {"mode": "edge"})
 
     def table(self, a: Float[Array, "H N"]) -> Float[Array, "H 1 W"]:
-        """A table of `relative.Tables`, reversed: of query t and key j, column t + S' - 1 - j of S'
-        padded keys.
-        """
+        """`relative.Tables` reversed: query t and key j have column t + S' - 1 - j of S' padded."""
         first = self.blocks("k") * self.block + self.queries - 1 - a.shape[1]
         last = self.blocks("q") * self.block - self.queries + 1
         a = jnp.broadcast_to(a.astype(jnp.float32), (self.heads, a.shape[1]))
@@ -287,9 +284,7 @@ class _Plan:
         return low if self.causal else jnp.where(sink, 0, low), jnp.where(sink, last, high)
 
     def visit(self, side: Side, number: Any, step: Any) -> tuple[Any, Any, Any]:
-        """(query block, key block, whether to visit this tile) at a step of a block of a side. Of
-        the keys the blocks of the sinks come first, then near ones.
-        """
+        """(query block, key block, whether to visit this tile) at a step; sinks come first."""
         if side == "k":
             low, high = self.queries_of(number)
             i = jnp.clip(low + step, 0, self.blocks("q") - 1)
@@ -641,17 +636,13 @@ class _Tpu:
 
     @staticmethod
     def laid_out(ref: Any, head: int, start: Any, block: int) -> Float[Array, "B B"]:
-        """Of row r the columns of a table from start + B - 1 - r on: each row is rolled by one more
-        than the last.
-        """
+        # of row r the columns from start + B - 1 - r on: each row is rolled by one more
         wide = jnp.broadcast_to(ref[head, :, pl.ds(start, 2 * block)], (block, 2 * block))
         return pltpu.roll(wide, block + 1, 1, stride=1, stride_axis=0)[:, :block]
 
     @staticmethod
     def add_diagonals(ref: Any, head: int, start: Any, tile: Float[Array, "B B"]) -> None:
-        """Adds the transpose of `laid_out`: row r is rolled by B - 1 - r, bit by bit, since a roll
-        by stride goes one way only.
-        """
+        # the transpose of `laid_out`: bit by bit, since a roll by stride goes one way only
         block = len(tile)
         wide = jnp.concatenate([tile, jnp.zeros_like(tile)], axis=1)
         shift = block - 1 - jax.lax.broadcasted_iota(jnp.int32, wide.shape, 0)

@@ -240,9 +240,8 @@ Relative = Tables | Pairs
 def shift(a: Array, keys: int) -> Array:
     """From distances to keys: out[..., t, j] = a[..., t, T - 1 - t + j], [..., T, keys].
 
-    `a` is [..., T, N], with the columns of `Tables`, N = T + keys - 1. Where keys after a query are
-    hidden, N = keys suffices, and their values are arbitrary. It pads and reshapes, since the
-    gradient of a gather is a scatter.
+    `a` is [..., T, N] as in `Tables`, N = T + keys - 1, or N = keys if keys after a query are
+    hidden. It pads and reshapes, since the gradient of a gather is a scatter.
     """
     *lead, queries, width = a.shape
     if width <= keys:
@@ -253,9 +252,7 @@ def shift(a: Array, keys: int) -> Array:
 
 
 def unshift(w: Array, width: int) -> Array:
-    """The transpose of `shift`: [..., T, S] to [..., T, width]. Entries without a column must be 0,
-    as the weights of hidden keys are.
-    """
+    """Transposed `shift`: [..., T, S] to [..., T, width]; entries without a column must be 0."""
     *lead, queries, keys = w.shape
     full = max(width, keys + 1)
     padded = jnp.pad(w, [(0, 0)] * (w.ndim - 1) + [(0, full - 1 - keys)])

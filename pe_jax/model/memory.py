@@ -7,8 +7,7 @@ goes back into it. Places are filled from the end; an empty one has a token belo
 The oldest token of each sequence has position 0, so that a memory of all earlier text gives the
 full forward pass, and neither a forgotten text nor another sequence of the batch changes anything.
 
-An encoding that acts on the model's input is refused (`check`): the kept inputs would contain
-positions of an earlier segment.
+An encoding of the model's input is refused (`check`): its positions are of an earlier segment.
 
 Axes: B batch, L tokens of a segment, M tokens of the memory, S = M + L, D model size.
 """
@@ -32,9 +31,7 @@ from pe_jax.model.config import DTYPES, LmConfig
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LayerMemory(LayerPast):
-    """The inputs of one layer at the last M tokens; every segment recomputes their keys, values and
-    coordinates.
-    """
+    """The inputs of one layer at the last M tokens, from which every segment computes anew."""
 
     hidden: Leaf
     """[B, M, D]"""

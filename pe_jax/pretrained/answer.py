@@ -64,9 +64,7 @@ class Recommendation:
 
     @property
     def ranked(self) -> list[Choice]:
-        """The choices; in a run as if trained at fewer tokens without the model as it is, which is
-        the truth there.
-        """
+        """In a run as if trained at fewer tokens without the model as it is, the truth there."""
         return [c for c in self.choices if c.way or not _as_if(self.result)]
 
     @property

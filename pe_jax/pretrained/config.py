@@ -402,7 +402,5 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
 
 
 def max_position_embeddings(e: Encoding, length: int) -> int:
-    """max_position_embeddings of a rotation made for `length` tokens: the length, or the one from
-    which dynamic NTK grows.
-    """
+    """Of a rotation made for `length` tokens: the length, or where dynamic NTK begins to grow."""
     return e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length

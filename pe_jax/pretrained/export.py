@@ -122,9 +122,7 @@ def written(
 
 
 def llama(lm: LmConfig) -> dict[str, Any]:
-    """The config.json of a Llama of this shape, without its rotation. ValueError, with the needed
-    fields, if no Llama has it.
-    """
+    """The config.json of a Llama of this shape, without a rotation. ValueError if none has it."""
     wanted = {
         "activation": "silu",
         "gated": True,

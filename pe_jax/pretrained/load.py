@@ -41,8 +41,7 @@ class Pretrained(TextModel):
 
 
 def load(source: str, weights: str = "float32", activations: str = "float32") -> Pretrained:
-    """The model of "hf:DIR" or "gguf:PATH", with matrices of the dtype `weights`, computing in
-    `activations`.
+    """The model of "hf:DIR" or "gguf:PATH", matrices in `weights`, computing in `activations`.
 
     ValueError for a model that is unknown, incomplete or damaged, weights that are not finite and a
     tokenizer with more tokens than the model; FileNotFoundError, with similar names.
