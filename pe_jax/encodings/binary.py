@@ -1,5 +1,4 @@
-"""The bits of the index: x_i + sum of w_b over the bits b that are set in i, the third naive
-baseline.
+"""The bits of the index: x_i + the sum of w_b over its set bits b, the third naive baseline.
 
 No paper proposes it; it is the step before the sinusoid, whose slow components are soft bits.
 Learned: W, [bits, D], from N(0, std^2): bits enter as 0 and 1, so an index is a sum of rows.

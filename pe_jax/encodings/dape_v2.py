@@ -8,8 +8,7 @@ Priors, and what happens beyond the training length: as in DAPE.
 
 As in the authors' code (tril), scores and biases of hidden keys enter as 0. Deviations: the
 channels between the two layers are 0 at hidden keys, too; in their code only for the last query, by
-padding, so that the logits of others depend on whether tokens follow. As in DAPE, f has no last
-bias.
+padding, so that other logits depend on whether tokens follow. As in DAPE, f has no last bias.
 """
 
 import dataclasses

@@ -4,8 +4,7 @@ arXiv:2512.07805).
 logit_ij = q_i . k_j / sqrt(K) - |i - j| softplus(omega_h) m_h softplus(u_h . k_j / sqrt(K)), m_h
 ALiBi's slopes and u_h of length 1: an additive (unipotent) case of their group actions. Learned, in
 each layer: omega, [H], whose softplus is 1 at first, and u, [H, K], normalised where it is used.
-Beyond the training length keys go on fading linearly, some sooner than others; a constant gate is
-ALiBi.
+Beyond the training length keys go on fading, some sooner than others; a constant gate is ALiBi.
 
 The formula is that of the authors' code, where k is RMS-normalised before. Theirs has no bias at
 keys after the query, since all their models are causal.

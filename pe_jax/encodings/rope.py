@@ -1,8 +1,7 @@
 """Rotary positions (Su et al., 2021; arXiv:2104.09864).
 
-Each pair of a query's and a key's components is turned by pos * w_i, w_i = base^(-2i / K), so that
-q_i . k_j depends on i - j. Nothing is learned. Beyond the training length slow pairs reach unseen
-angles.
+Pairs of components of q and k are turned by pos * w_i, w_i = base^(-2i / K): q_i . k_j depends on
+i - j. Nothing is learned. Beyond the training length slow pairs reach unseen angles.
 
 The paper pairs neighbours (x_2i, x_2i+1); here, as in GPT-NeoX and Llama, x_i goes with x_{i+K/2}:
 the same model up to a fixed permutation of the query and key projections.
