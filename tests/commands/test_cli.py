@@ -169,7 +169,7 @@ MISTAKES = {
     "end of program": (["--config={lab}/exits.py"], ["line 1: SystemExit: 0"]),
     "missing text": (
         [f"{BASE}rope", "--config.data.source=files:{lab}/shrot.txt"],
-        ["no shrot.txt", "did you mean 'short.txt'"],
+        ["no file", "did you mean 'short.txt'"],
     ),
     "unknown source": ([f"{BASE}rope", "--config.data.source=stdlb"], ["did you mean 'stdlib'"]),
     "too little to score": (
