@@ -8,7 +8,11 @@ import pytest
 from configs import encodings, pj_rope
 from pe_jax.commands.sweep import runs_of
 from pe_jax.configs import base
+from pe_jax.encodings import ENCODINGS
+from pe_jax.encodings.rope import RoPE
 from pe_jax.runs.run import Run
+from pe_jax.specs.parse import parse
+from pe_jax.specs.swap import replaces
 
 
 def first_of(config):
