@@ -144,6 +144,7 @@ def test_the_prior_of_dape_is_clamped_with_gradients():
     (params,) = bind((e,)).params
     logits = jnp.zeros((DIMS.heads, LENGTH, LENGTH))
 
+    @jax.jit
     def total(low):
         given = (params | low, logits, case.q, case.k, case.pos, case.pos)
         return (e.logits(*given) ** 2).sum()
@@ -153,7 +154,7 @@ def test_the_prior_of_dape_is_clamped_with_gradients():
         for values in ((1e-3, -1.0), (0.01, 0.01))
     )
     value, gradient = jax.value_and_grad(total)(low)
-    assert value == pytest.approx(total(least), rel=1e-5)
+    assert float(value) == pytest.approx(float(total(least)), rel=1e-5)
     assert all(np.abs(slope).min() > 0 for slope in gradient.values())
 
 
@@ -255,6 +256,7 @@ def test_what_has_no_coefficients_cannot_become_fope():
 
 
 def test_the_offset_of_pope_stays_in_its_bounds_and_comes_back():
+    @jax.jit
     def logits(delta):
         here, there = jnp.arange(2) + 5, jnp.arange(2)
         q, k = one("pope").qk({"delta": delta}, CASE.q[:2], CASE.k[:2], here, there)
