@@ -52,7 +52,7 @@ def others(value, hint):
     if value is None:
         return (5.0, 50.0, 300.0) if float in typing.get_args(hint) else (5, 50, 300)
     if isinstance(value, int):
-        return value // 2, value + 1, 2 * value or 3
+        return value // 2 or 3, value + 1, 2 * value
     return value / 2, 2 * value + 0.25
 
 

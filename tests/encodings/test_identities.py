@@ -87,6 +87,12 @@ def test_one_is_the_other(spec, other):
         assert_near(got, want, tolerance)
 
 
+def test_the_length_of_a_text_is_taken_unless_one_is_given():
+    for name, field in (("normalized", "length"), ("rnn", "length"), ("dynamic_ntk", "served")):
+        lengths = [getattr(one(name + given).at(32), field) for given in ("", f"({field}=64)")]
+        assert lengths == [32, 64], name
+
+
 # Encodings of the input
 
 
@@ -299,10 +305,6 @@ def test_the_factor_follows_the_length_unless_it_is_given(name):
     assert attended((shorter,)).tolist() == attended((shorter.at(8),)).tolist()
     with pytest.raises(ValueError, match="factor must be a finite number of at least 1"):
         one(f"{name}(factor=0.5)")
-
-
-def test_dynamic_ntk_takes_no_shorter_text_for_the_trained_one():
-    assert one("dynamic_ntk(served=64)").at(8).served == 64
 
 
 def test_yarn_turns_its_ramp_round_where_all_pairs_are_beyond_one_end():
