@@ -69,7 +69,7 @@ def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.nda
     run, logits = _program(dense, model.run.encodings, made)
     run(model.params, np.asarray(tokens, np.int32)[None]).block_until_ready()
     jax.effects_barrier()
-    lm, weights = nnx.merge(model.graphdef, model.params, copy=True), []
+    lm, weights = nnx.merge(model.graphdef, jax.device_put(model.params)), []
     for layer in range(dense.layers):
         acting = [i for i, e in enumerate(made) if active(e, layer)]
         own = tuple(lm.params_of(i, layer) for i in acting)

@@ -95,11 +95,9 @@ def test_a_baseline_is_found_by_the_label_of_the_table_or_a_bare_one():
         replace(noisy("rope", [2.4 + i] * 5), id=f"rope-{i:08d}", config={"train": {"rate": rate}})
         for i, rate in enumerate((1e-3, 3e-3))
     ]
-    found = compared(
-        [*rates, replace(LIKE, config={"train": {"rate": 1e-3}})], "rope, train.rate 0.003"
-    )
-    assert found[0].baseline == "rope, train.rate 0.003" and len(found[0].rows) == 2
-    with pytest.raises(ValueError, match=r"called 'rope'. Known: rope, train.rate 0.001; rope, "):
+    found = compared([*rates, replace(LIKE, config={"train": {"rate": 1e-3}})], "rope, rate 0.003")
+    assert found[0].baseline == "rope, rate 0.003" and len(found[0].rows) == 2
+    with pytest.raises(ValueError, match=r"called 'rope'. Known: rope, rate 0.001; rope, "):
         compared(rates, "rope")
     with pytest.raises(ValueError, match=r"called 'rop'; did you mean 'rope'\? Known: alibi; "):
         compared(STUDY, "rop")

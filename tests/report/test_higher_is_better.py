@@ -99,8 +99,8 @@ def test_the_figures_name_the_unit_and_have_the_highest_row_on_top(tmp_path, res
         assert axes.get_ylabel() == "probability, probability\n(higher is better)"
         np.testing.assert_allclose(axes.lines[0].get_ydata(), np.add(UP, 0.001))
     crowd = [scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5) for i in range(20)]
-    (axes,) = figures.curves(crowd, "probability").axes
-    names = [label.get_text() for label in axes.get_yticklabels()]
+    (legend,) = figures.curves(crowd, "probability").legends
+    names = [text.get_text() for text in legend.get_texts()]
     assert names == [f"e{i:02d}" for i in range(19, -1, -1)]
 
 
@@ -120,17 +120,13 @@ def test_the_figure_of_positions_is_of_the_metric_of_its_curves(results):
     assert axes.get_ylabel() == "probability, minus those of alibi\n(higher is better)"
     html = html_of(results)
     assert "Probability against the position in the longest window" in html
-    crowd = [of_probability(scored(f"e{i:02d}", [0.3 + 0.01 * i] * 5)) for i in range(20)]
-    titles = [axes.get_title() for axes in figures.positions(crowd).axes if axes.get_visible()]
-    assert titles == [f"e{i:02d}" for i in range(18, -1, -1)]  # e19, the best, is the baseline
 
 
-def test_of_curves_of_two_metrics_the_first_in_their_order_is_drawn(results):
+def test_of_curves_of_two_metrics_the_one_with_scores_is_drawn(results):
     assert {curve.metric for curve in results[0].curves} == {"nonoverlapping"}
-    two = [of_probability(results[0]), *results[1:]]
-    (axes,) = figures.positions(two).axes
-    assert axes.get_ylabel().startswith("bits per byte, minus those of nope")
-    assert {text.get_text() for text in axes.texts} == {"nope", "rope", "trained at 64"}
+    figure = figures.positions([*map(of_probability, results[:2]), *results[2:]])
+    assert figure.axes[0].get_ylabel().startswith("probability, minus those of alibi")
+    assert {text.get_text() for text in figure.legends[0].get_texts()} == {"alibi", "nope"}
 
 
 def test_a_comparison_calls_the_higher_side_better():
