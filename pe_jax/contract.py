@@ -31,6 +31,19 @@ def hooks(contract: type) -> dict[str, tuple[str, ...]]:
     }
 
 
+def table(package: str, names: str) -> dict[str, Any]:
+    """{name: the class that the file of that name defines first}, of the files of a package."""
+    files = {name: importlib.import_module(f"{package}.{name}") for name in names.split()}
+    return {
+        name: next(
+            value
+            for value in vars(file).values()
+            if isinstance(value, type) and value.__module__ == file.__name__
+        )
+        for name, file in files.items()
+    }
+
+
 def check_class(cls: type, contract: type) -> None:
     """TypeError unless every public method of a subclass is a hook of the contract, with its
     arguments. The __post_init__ of `cls` is made to run after the contract's.

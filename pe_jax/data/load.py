@@ -61,6 +61,7 @@ def load(source: str, root: str = "") -> Corpus:
 
 
 BY_FOLDER = "by folder: train, {}, test; files outside them are left out"
+BY_TWO_FOLDERS = "by folder: train, test; a twentieth of train is valid; others are left out"
 BY_FILE = (
     "by file: ranked by the sha256 of the relative name, the first 5 % are test, the next 5 % "
     "valid, the rest train"
@@ -105,13 +106,13 @@ def files(where: str, root: str = "") -> Corpus:
     with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
     have any name.
 
-    A folder with the folders train, valid (or validation) and test is split by these. Otherwise ten
-    or more files are split by file, and each of fewer by position (corpus.py). Empty files are left
-    out.
+    A folder with the folders train, valid (or validation) and test is split by these; without valid
+    a twentieth of train is validation text. Otherwise ten or more files are split by file, and each
+    of fewer by position (corpus.py). Empty files are left out.
 
-    Raises ValueError for files that are damaged or not UTF-8, for a split without text, and for two
-    of the three folders alone; OSError for a path that is not there, and for what is in a folder
-    and cannot be read.
+    Raises ValueError for files that are damaged or not UTF-8, for a split without text, and for
+    valid with train or test alone; OSError for a path that is not there, and for what is in a
+    folder and cannot be read.
     """
     given, where = where, _located(where, root)
     source = f"files:{given}"
@@ -119,16 +120,20 @@ def files(where: str, root: str = "") -> Corpus:
     valid = "valid" if (folder / "valid").is_dir() else "validation"
     folders = dict(zip(SPLITS, (folder / "train", folder / valid, folder / "test"), strict=True))
     present = {split: path for split, path in folders.items() if path.is_dir()}
-    if len(present) == 2:
+    if len(present) == 2 and "valid" in present:
         named = " and ".join(path.name for path in present.values())
         (lacking,) = {*SPLITS} - {*present}
         raise ValueError(
             f"{folder} has the folders {named}, and none named {lacking}: add one, or name "
             f"the files, which are then split anew, as files:{given}/**/*.txt"
         )
-    if len(present) == 3:
+    if len(present) >= 2:
         splits = {s: _read(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}
-        return corpus_of(source, splits, BY_FOLDER.format(valid))
+        if "valid" in present:
+            return corpus_of(source, splits, BY_FOLDER.format(valid))
+        parts = _by_name(splits["train"])
+        splits |= {"train": parts["train"] + parts["test"], "valid": parts["valid"]}
+        return corpus_of(source, splits, BY_TWO_FOLDERS)
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
     texts = _read(itertools.chain.from_iterable(map(_files_of, patterns)))
     rule = BY_FILE if len(texts) >= FEWEST_FILES else BY_POSITION

@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import json
 import operator
 import re
 from pathlib import Path
@@ -154,6 +155,7 @@ def _opened(path: Path) -> Any:
     import tensorflow_datasets as tfds
 
     try:
+        json.loads((path / "features.json").read_bytes(), object_hook=_own_feature)
         builder = tfds.builder_from_directory(path)
     except Exception as error:  # of protobuf, of JSON, and of files that are not there
         raise ValueError(_damaged(path, error)) from error
@@ -164,6 +166,13 @@ def _opened(path: Path) -> Any:
             "TensorFlow reads: prepare it with file_format='array_record'"
         )
     return builder
+
+
+# ValueError for a class of features.json that is not TFDS's: TFDS would import its module.
+def _own_feature(node: dict[str, Any]) -> None:
+    for name in (node.get(key) for key in ("pythonClassName", "python_class_name", "type")):
+        if isinstance(name, str) and not name.startswith("tensorflow_datasets.core.features."):
+            raise ValueError(f"features.json names {name}, which is no feature of TFDS")
 
 
 # [(name of a split, its records that SPLIT takes)].

@@ -8,8 +8,7 @@ Where nothing is learned, it gets a file in pe_jax/conformance, too.
 
 from __future__ import annotations
 
-import importlib
-
+from pe_jax import contract
 from pe_jax.encoding import Encoding
 
 NAMES = """
@@ -23,11 +22,4 @@ shape cape bipe abacus position_coupling window log_n ssmax
 """
 """In the order of tables; each is a file of this folder."""
 
-
-def _class_of(name: str) -> type[Encoding]:
-    file = importlib.import_module(f"{__name__}.{name}")
-    classes = (value for value in vars(file).values() if isinstance(value, type))
-    return next(cls for cls in classes if cls.__module__ == file.__name__)
-
-
-ENCODINGS: dict[str, type[Encoding]] = {name: _class_of(name) for name in NAMES.split()}
+ENCODINGS: dict[str, type[Encoding]] = contract.table(__name__, NAMES)

@@ -8,8 +8,7 @@ tests.
 
 from __future__ import annotations
 
-import importlib
-
+from pe_jax import contract
 from pe_jax.task import Task
 
 NAMES = """
@@ -21,11 +20,4 @@ query_kernel copy reverse addition summation sort parity
 """
 """In the order of tables; each is a file of this folder."""
 
-
-def _class_of(name: str) -> type[Task]:
-    file = importlib.import_module(f"{__name__}.{name}")
-    classes = (value for value in vars(file).values() if isinstance(value, type))
-    return next(cls for cls in classes if cls.__module__ == file.__name__)
-
-
-TASKS: dict[str, type[Task]] = {name: _class_of(name) for name in NAMES.split()}
+TASKS: dict[str, type[Task]] = contract.table(__name__, NAMES)

@@ -87,6 +87,18 @@ def test_folders_named_like_splits_are_the_splits(tmp_path, valid):
     assert corpus.python is None
 
 
+def test_without_a_folder_of_validation_text_it_is_part_of_the_training_folder(tmp_path):
+    """No text of the test folder is trained on."""
+    write(tmp_path, {"train/a.txt": "a" * 18 + "vt", "test/b.txt": "b" * 20})
+    corpus = load(f"files:{tmp_path}")
+    assert corpus.split == text_files.BY_TWO_FOLDERS
+    assert strings(corpus) == {"train": ["a" * 18, "t"], "valid": ["v"], "test": ["b" * 20]}
+    write(tmp_path, {f"train/{name}": text for name, text in numbered(20).items()})
+    corpus = load(f"files:{tmp_path}")
+    assert corpus.describe().documents == {"train": 19, "valid": 2, "test": 1}
+    assert strings(corpus)["test"] == ["b" * 20]
+
+
 def test_a_folder_that_is_a_link_is_read_once(tmp_path):
     books, more = tmp_path / "books", tmp_path / "more"
     for path in (books / "a.txt", more / "b.txt", more / "deep/c.txt"):
@@ -251,7 +263,6 @@ MISTAKES = {
         "",
         "valid and test, .*none named train",
     ),
-    "no valid": ({"train/a.txt": TEXT, "test/a.txt": TEXT}, "", "none named valid"),
     "test is empty": (
         {"train/a.txt": "a", "valid/a.txt": "a", "test/a.doc": "a"},
         "",

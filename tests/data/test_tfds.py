@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -189,6 +190,15 @@ def test_a_file_that_is_missing_or_damaged_is_refused(copy, name, harm):
     harm(next(copy.glob(name)))
     with pytest.raises(ValueError, match="is damaged"):
         load("tfds:ours", str(copy.parent.parent))
+
+
+def test_a_feature_that_is_not_of_tfds_is_refused_before_its_module_is_imported(copy):
+    path = copy / "features.json"
+    text = "tensorflow_datasets.core.features.text_feature.Text"
+    path.write_text(path.read_text().replace(text, "this.Text"))
+    with pytest.raises(ValueError, match=r"features.json names this.Text, which is no feature of"):
+        load("tfds:ours", str(copy.parent.parent))
+    assert "this" not in sys.modules
 
 
 def test_an_unknown_dataset_has_nearest_names(made):
