@@ -80,9 +80,7 @@ def _lines(
 
 
 def _effect(measured: Measured) -> list[Line]:
-    """The effect of the encodings against the distance, with the range of the pairs where it
-    depends on more.
-    """
+    # Against the distance, with the range of the pairs where it depends on more.
     means = probe.means(measured.same.effect)
     band = None if means.of_distance else (means.low, means.high)
     return _lines(np.arange(means.mean.shape[1]), means.mean, band)
@@ -149,9 +147,7 @@ def _positions(layer: Layer) -> Drawn:
 
 
 def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> Drawn:
-    """`near` and `far` are the angles from one position to the next in sequences of the training
-    length and of the longest length.
-    """
+    # `near`, `far`: angles from one position to the next at the training and the longest length.
     train, most, pairs = layer.train_length, layer.longest, 1 + np.arange(len(near))
     turn = 2 * np.pi
     with plane.panels(2, 2, WIDTH, 1.8) as (figure, (left, right)):
@@ -233,10 +229,7 @@ def _parameters(measured: Measured) -> str:
 def _draw_map(
     figure: Figure, axes: Axes, values: Float[np.ndarray, "T T"], layer: Layer, left: bool = True
 ) -> None:
-    """The values of every query and key as colours, queries downwards, with a colour bar below. The
-    training length is drawn as lines; what no position serves is grey, and what a query does not
-    see is white. Queries have numbers if the map stands at the `left`.
-    """
+    # Lines are the training length; grey is what no position serves, white what no query sees.
     from matplotlib.patches import Polygon
 
     length, served, most = layer.train_length, len(values), layer.longest
@@ -263,10 +256,8 @@ def _draw_map(
 
 
 def _palette(values: np.ndarray) -> tuple[str, float, float]:
-    """A map of colours, which the colour-blind tell apart, and its ends, between which all values
-    lie but half a per cent at each end: from 0 to the farthest value where nearly all have one
-    sign, else as far to both sides of 0.
-    """
+    # Colours for the colour-blind and their ends, between which 99 % of the values lie: from 0
+    # where nearly all have one sign, else as far to both sides of 0.
     finite = values[np.isfinite(values)]
     low, high = map(float, np.percentile(finite, [0.5, 99.5])) if finite.size else (0.0, 0.0)
     most = max(abs(low), abs(high), 1e-6)

@@ -94,9 +94,7 @@ def _row(row: TableRow, counted: bool, seeds: bool) -> tuple[Printed, ...]:
 
 
 def _caption(table: Table) -> str:
-    """As in "Bits per byte, same targets (lower is better), of models trained at 64 tokens, by
-    evaluation length: mean over 3 seeds ± half of the 95 % interval."
-    """
+    # Bits per byte, same targets (lower is better), of models trained at 64 tokens, by ...
     of = [row.replicas for row in table.rows if row.trained]
     spread = "" if max(of, default=1) < 2 else " ± half of the 95 % interval"
     over = f": mean over {each(of, table.replicate)}{spread}" if of and max(of) > 1 else ""

@@ -219,10 +219,8 @@ def _killed(exit: Exit) -> str:
 
 
 def _reason(folder: Path, exit: Exit) -> str:
-    """Why a run has no result, by its state.json. Where that gives no reason, it is what the engine
-    says, or the last line of log.txt, and it is written to state.json. A folder that was deleted is
-    not made again.
-    """
+    # By its state.json, else by the engine or the last line of log.txt, which state.json then gets.
+    # A folder that was deleted is not made again.
     try:
         lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
     except FileNotFoundError:  # it was there when the process was started

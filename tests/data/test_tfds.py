@@ -239,7 +239,7 @@ def test_prepare_writes_what_a_run_reads_and_nothing_on_a_full_disk(lab, tmp_pat
 
 
 MISTAKES = {
-    "no name": ({"name": ""}, ["--name=NAME are required"]),
+    "no name": ({"name": ""}, ["lower_case letters", "got ''"]),
     "capitals": ({"name": "Ours"}, ["lower_case letters", "'Ours'"]),
     "no text": ({"source": "files:{lab}/txet"}, ["no file", "did you mean 'text'"]),
 }
