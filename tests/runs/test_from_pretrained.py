@@ -194,7 +194,7 @@ def test_the_record_says_where_the_parameters_came_from(done, folder):
     assert parent["source"] == f"hf:{folder}" and parent["new"] == parent["dropped"] == []
     assert parent["files"] == load(f"hf:{folder}").files
     table = table_of([records.read(Result, done / "result.json")], "same_targets")
-    assert any(note.question == "A from B" for note in glossary(table))
+    assert any("A from B" in note for note in glossary(table))
 
 
 def test_what_was_cut_off_ends_the_same_wherever_the_model_lies(lab, folder, done, tmp_path):
