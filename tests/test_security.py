@@ -49,6 +49,18 @@ def test_nothing_that_is_read_is_unpickled_or_executed():
     assert [path.name for path in SCRIPTS if words.search(path.read_text())] == []
 
 
+def test_what_could_run_a_file_is_seen():
+    for source in (
+        *("import pickle", "from joblib import load", "import a, shelve", "def f():\n import dill"),
+        *("np.load(path)", "numpy.load(path, allow_pickle=True)"),
+        *("np.save(a, b, allow_pickle=True)", "torch.load(path)", "yaml.load(text)"),
+        *("eval(text)", "exec(compile(text, '', 'exec'))"),
+    ):
+        assert unsafe(source), source
+    for source in ("np.load(path, allow_pickle=False)", "model.eval()", "json.load(f)"):
+        assert unsafe(source) == []
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")

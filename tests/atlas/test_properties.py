@@ -184,6 +184,13 @@ def test_rope_adds_and_turns_by_its_formula(measured):
     np.testing.assert_allclose(far, near / 4, rtol=1e-4)
 
 
+def test_a_window_hides_far_keys(measured):
+    same = measured("window(window=5,sinks=2)").same
+    i, j = np.indices(same.added.shape[1:])
+    seen = (j <= i) & ((i - j < 5) | (j < 2))
+    np.testing.assert_array_equal(np.isfinite(same.added), np.broadcast_to(seen, same.added.shape))
+
+
 def test_pairs_that_are_not_turned_are_left_out():
     for spec, pairs in {"rope": 4, "partial_rope(rotary_pct=0.5)": 2}.items():
         assert len(probe.rotations(Layer.of(spec, DIMS), L)) == pairs

@@ -1,7 +1,11 @@
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from pe_jax.data.batches import Batches, stack
+from pe_jax.data.batches import Batches, Segments, stack
 
 
 def numbers(windows: int, length: int = 4) -> list[np.ndarray]:
@@ -44,9 +48,23 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own():
     assert agreement.max() < 0.01  # two random orders agree in 1 of 4096 places
 
 
+def test_an_order_is_shuffled():
+    order = epochs(5000, 1, batch=50)[0]
+    assert abs(np.corrcoef(order, np.arange(5000))[0, 1]) < 0.1
+    assert abs(np.corrcoef(order[1:], order[:-1])[0, 1]) < 0.1
+
+
 def test_windows_are_neighbours_and_share_one_token():
     rows = np.unique(Batches(numbers(6), 4, 4096, 0)[0], axis=0)
     np.testing.assert_array_equal(rows, 4 * np.arange(6)[:, None] + np.arange(5))
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.uint16])
+def test_batches_keep_the_corpus_as_it_is(dtype):
+    document = np.arange(9, dtype=dtype)
+    for tokens in (Batches([document], 4, 2, 0)[0], Segments([document], 4, 2, 0, 4)[0][0]):
+        tokens[:] = 99
+        np.testing.assert_array_equal(document, np.arange(9))
 
 
 def test_windows_never_cross_documents():
@@ -90,3 +108,9 @@ def test_too_short_a_text_says_what_it_needs():
     with pytest.raises(ValueError, match="has 37 tokens, a window needs 38"):
         Batches(documents, 37, 2, 0)
     assert Batches(documents, 36, 2, 0)[0].shape == (2, 37)
+
+
+def test_reading_text_and_making_batches_import_neither_grain_nor_jax():
+    names = "pe_jax.data.batches, pe_jax.data.load, pe_jax.data.tokenizer"
+    code = f"import sys, {names}; assert not {{'grain', 'jax'}} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=Path(__file__).parents[2])

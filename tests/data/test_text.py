@@ -99,6 +99,13 @@ def test_without_a_folder_of_validation_text_it_is_part_of_the_training_folder(t
     assert strings(corpus)["test"] == ["b" * 20]
 
 
+def test_a_folder_called_train_alone_is_an_ordinary_folder(tmp_path):
+    write(tmp_path, {"train/a.txt": "a" * 20, "more/b.txt": "b" * 20})
+    corpus = load(f"files:{tmp_path}")
+    assert corpus.split == text_files.BY_POSITION
+    assert strings(corpus)["train"] == ["b" * 18, "a" * 18]
+
+
 def test_a_folder_that_is_a_link_is_read_once(tmp_path):
     books, more = tmp_path / "books", tmp_path / "more"
     for path in (books / "a.txt", more / "b.txt", more / "deep/c.txt"):
@@ -209,6 +216,13 @@ def test_the_hash_sees_bytes_and_where_documents_end():
     cases = [(b"ab", b"c"), (b"a", b"bc"), (b"abc",), (b"ab", b"d"), (b"a", b"\nb"), (b"a\n", b"b")]
     assert len({hashed(*case) for case in cases}) == len(cases)
     assert hashed(*cases[0]) == hashed(*cases[0])
+
+
+def test_nobody_changes_a_text_by_accident(tmp_path):
+    for files in ({"a.txt": "é" * 40}, numbered(12)):  # cut, and whole
+        for documents in load(f"files:{write(tmp_path, files)}").splits.values():
+            with pytest.raises(ValueError, match="read-only"):
+                documents[0][0] = 0
 
 
 def test_describe_counts_documents_and_bytes(tmp_path):

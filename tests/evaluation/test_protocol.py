@@ -3,6 +3,7 @@
 Expected values come from loops over the documents, written from the definitions.
 """
 
+import copy
 import dataclasses
 import itertools
 import math
@@ -128,6 +129,31 @@ def test_every_length_scores_as_many_tokens_each_once(train, targets):
         assert len({frozenset((d, p) for d, p, _ in places) for places in at.values()}) == 1
 
 
+@pytest.mark.parametrize("E", (8, 16, 32))
+def test_how_much_each_target_sees(E):
+    k, config, documents = 4, configured(targets=480), numbered(*ROOMY)
+    assert config.last == k
+
+    def seen(metric):
+        return [n for _, _, n in scored(windows(documents, metric, E, config))]
+
+    for metric in OF_TEXT:
+        window = range(1, E + 1) if metric == "nonoverlapping" else range(E - k, E)
+        assert seen(metric) == [*window] * (480 // len(window)), metric
+
+
+def test_batches_have_one_shape_and_every_window_once():
+    """So that one program serves all of them: copies of the last window fill up the last batch."""
+    cut = windows(numbered(*ROOMY), "same_targets", 8, configured(targets=40))
+    assert len(cut.tokens) == 10
+    for size, starts in ((4, [0, 4, 8]), (10, [0]), (99, [0])):
+        batches, firsts = zip(*cut.batches(size), strict=True)
+        assert [*firsts] == starts and {b.shape for b in batches} == {(min(size, 10), 9)}
+        joined = np.concatenate(batches)
+        np.testing.assert_array_equal(joined[:10], cut.tokens)
+        assert (joined[10:] == cut.tokens[-1]).all()
+
+
 def test_places_are_spread_evenly_over_the_documents():
     config = configured(targets=400)
     sizes = (4000, 8000, 20)
@@ -204,6 +230,14 @@ def test_wrong_settings_are_named(subtests):
         with subtests.test(fields=fields):
             with pytest.raises(ValueError, match=said):
                 configured(**fields)
+
+
+@pytest.mark.parametrize(("field", "value"), [("unit", 5), ("better", "up"), ("value", 1.0)])
+def test_fields_of_a_metric_are_checked(field, value):
+    metric = copy.copy(METRICS["nonoverlapping"])
+    object.__setattr__(metric, field, value)  # made at once, the tests' own check would see it
+    with pytest.raises(ValueError, match=f"^nonoverlapping's {field} must be .*, got {value!r}$"):
+        metric.__post_init__()
 
 
 def test_the_training_length_is_always_evaluated():

@@ -308,6 +308,21 @@ def test_temperature_0_is_greedy_and_equal_logits_break_to_the_first():
             assert sampling(logits, jax.random.key(seed)).tolist() == [1, 0]
 
 
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    (
+        ({"temperature": -1.0}, "temperature must be .* of at least 0"),
+        ({"temperature": float("nan")}, "temperature must be .* of at least 0"),
+        ({"top_k": 0}, "top_k must be .* of at least 1"),
+        ({"top_p": 0.0}, "top_p must be .* above 0"),
+        ({"top_p": 1.5}, "top_p must be .* at most 1"),
+    ),
+)
+def test_a_wrong_sampling_is_refused(fields, said):
+    with pytest.raises(ValueError, match=said):
+        Sampling(**fields)
+
+
 # The command line
 
 

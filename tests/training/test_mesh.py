@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from commands import Lab, rewrite, run_of
+from commands import Lab, result, rewrite, run_of
 from test_train import CONFIG, LM
 
 from pe_jax.runs.execute import evaluate_again, execute
@@ -84,6 +84,13 @@ def test_an_array_is_split_along_its_largest_axis_that_fits():
     }
 
 
+def test_a_mesh_can_be_made_of_given_devices():
+    given = jax.devices()[5:]
+    assert list(mesh.make("data:2", given).devices.flat) == given[:2]
+    with pytest.raises(ValueError, match="needs 4 devices, there are 3"):
+        mesh.make("fsdp:4", given)
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory):
     cache = tmp_path_factory.getbasetemp() / "programs"
@@ -107,6 +114,8 @@ def test_a_run_on_a_mesh_scores_what_one_device_does(runs, tmp_path):
     found = [execute(run, tmp_path / str(i)).rows for i, run in enumerate((one, many))]
     values = [[row.value for row in rows] for rows in found]
     np.testing.assert_allclose(values[1], values[0], atol=1e-4)
+    recorded = [result(tmp_path / str(i) / one.id)["config"]["run"]["mesh"] for i in range(2)]
+    assert recorded == ["", "data:4"]
 
 
 @pytest.mark.slow
