@@ -125,6 +125,29 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
         assert row.value is None or row.value == pytest.approx(together[key].value, rel=1e-5)
 
 
+@pytest.mark.parametrize("metric", ["kl", "longppl"])
+def test_a_metric_of_other_windows_has_a_reference_of_its_own(
+    model, documents, monkeypatch, metric
+):
+    """Whose rows and key tokens are kept apart from those of the metrics beside it."""
+    monkeypatch.setattr("pe_jax.evaluation.longppl.GAIN", 0.05)
+    monkeypatch.setattr("pe_jax.evaluation.longppl.FULL", 9.0)
+
+    def later(sizes, E, scope):
+        for place in METRICS[metric].places(sizes, E, scope):
+            yield place._replace(start=place.start + 1)
+
+    monkeypatch.setitem(METRICS, "mine", dataclasses.replace(METRICS[metric], places=later))
+    together, alone = (
+        values(model, documents, config_of(names, by="seed", lengths=(64,)))
+        for names in ((metric, "mine"), ("mine",))
+    )
+    for key, row in alone.items():
+        assert together[key].value == pytest.approx(row.value, rel=1e-5), key
+        if key[1:3] == ("pi", 64):
+            assert 0 < row.value != together[metric, *key[1:]].value
+
+
 def test_one_program_serves_the_windows_of_all_places():
     tokens, sizes = np.zeros((2, 9), np.int32), np.ones((2, 8), np.int64)
     rows = np.arange(8) - np.array([[2], [5]])
