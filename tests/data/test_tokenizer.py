@@ -29,6 +29,7 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import TextMetric
 from pe_jax.metrics import METRICS
 from pe_jax.model.config import LmConfig
+from pe_jax.runs.trained import Trained
 from pe_jax.specs.parse import make
 from pe_jax.storage import records
 from pe_jax.training.config import TrainConfig
@@ -460,6 +461,9 @@ def test_the_tokenizer_of_a_run_gives_the_same_tokens(run, lab):
     own = kept(run, records.read(record.Begun, run / "config.json").tokenizer)
     assert records.plain(own.describe()) == result(run)["tokenizer"]
     assert own.decode(own.encode([document(PROSE)])[0]) == PROSE.encode()
+    model = Trained.of(run)
+    assert model.encode(PROSE).tolist() == own.encode([document(PROSE)])[0].tolist()
+    assert model.decode(model.encode(PROSE)) == PROSE
     assert kept(run, record.Vocabulary()) is BYTES  # as of a record that names none
     text = load(lab.text)
     again, found = (tokenize(text, spec) for spec in (f"file:{run / 'tokenizer.json'}", "bpe:300"))
