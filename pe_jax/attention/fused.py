@@ -132,12 +132,10 @@ def _floats(a: Any) -> bool:
 
 
 class _Pairs(NamedTuple):
-    """The hooks of pairs of all encodings, as programs for one pair of tokens.
-
-    `forward` maps the leaves of the parameters and of the query's and the key's coordinates that a
-    hook reads to the results of the hooks, [H] each. `backward` also gets the cotangents of the
-    results, and returns those of the arguments that are floats.
-    """
+    # The hooks of pairs of all encodings, as programs for one pair of tokens.
+    # `forward` maps the leaves of the parameters and of the query's and the key's coordinates that
+    # a hook reads to the results of the hooks, [H] each. `backward` also gets the cotangents of the
+    # results, and returns those of the arguments that are floats.
 
     names: tuple[str, ...]
     """Of the results, as in PAIRS. "far" is 1 or 0, and has no gradient."""
@@ -324,9 +322,8 @@ class _Plan:
 
 
 class _Kernel(NamedTuple):
-    """One of the three programs: a loop over the blocks of a side, and for each of them over the
-    blocks of the other side that it meets.
-    """
+    # One of the three programs: a loop over the blocks of a side, and for each of them over the
+    # blocks of the other side that it meets.
 
     side: Side
     arrays: dict[str, Any]
@@ -603,9 +600,8 @@ def _spec(plan: _Plan, name: str, array: Any, blocks: dict[str, Callable]) -> pl
 
 
 class _Tpu:
-    """Mosaic: the grid is over tiles, with the state in scratch memory. Programs run one after
-    another, so that a sum over programs is an output of all of them.
-    """
+    # Mosaic: the grid is over tiles, with the state in scratch memory. Programs run one after
+    # another, so that a sum over programs is an output of all of them.
 
     @staticmethod
     def block(keys: int, components: int, wide: bool) -> int:
@@ -713,10 +709,9 @@ class _Tpu:
 
 
 class _Gpu:
-    """Triton: the grid is over the blocks of a side, with a loop over those of the other side in
-    each program. Programs run at once, so that sums over programs are atomic additions. From JAX
-    0.12 on, Pallas warns that it will give up Triton.
-    """
+    # Triton: the grid is over the blocks of a side, with a loop over those of the other side in
+    # each program. Programs run at once, so that sums over programs are atomic additions. From JAX
+    # 0.12 on, Pallas warns that it will give up Triton.
 
     @staticmethod
     def block(keys: int, components: int, wide: bool) -> int:

@@ -279,7 +279,11 @@ def _of_json(spec: str, text: str) -> Tokenizer:
         raise _lossy(spec)
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
-    pieces = [b""] * (1 + max([*vocab.values(), *added]))
+    if (largest := max([*vocab.values(), *added])) >= 2**24:  # a wrong id would take all memory
+        raise ValueError(
+            f"the tokenizer {spec} has the id {largest}: ids up to {2**24 - 1} are read"
+        )
+    pieces = [b""] * (1 + largest)
     characters = parts["normalizer"] == SPACES
     try:
         for token, i in vocab.items():

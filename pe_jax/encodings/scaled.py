@@ -61,9 +61,8 @@ class ByParts(Rotary, Scaled):
             )
 
     def _ends(self) -> tuple[int, int]:
-        """The pair with beta turns within L, rounded down, from 0 on, and with alpha turns, rounded
-        up, to K - 1, as in the code of YaRN. The second may be the lower.
-        """
+        # The pair with beta turns within L, rounded down, from 0 on, and with alpha turns, rounded
+        # up, to K - 1, as in the code of YaRN. The second may be the lower.
 
         def pair(turns):
             longest = self._length / (2 * math.pi * turns)

@@ -57,12 +57,21 @@ class Source:
         with contextlib.ExitStack() as stack:
             files = [stack.enter_context(_safetensors(path)) for path in self.files[:-2]]
             of = {name: file for file in files for name in file.keys()}  # noqa: SIM118, no dict
-            yield frozenset(of), lambda name: of[name].get_tensor(name)
+            yield frozenset(of), lambda name: _tensor(of[name], name)
 
     @functools.cached_property
     def digests(self) -> dict[str, str]:
         """SHA-256 of each file, by name. An unchanged file is read once for all runs."""
         return {path.name: _digest(path.absolute(), hashes.stamp(path)) for path in self.files}
+
+
+# Other dtypes are those of quantised weights, whose scales stand elsewhere.
+def _tensor(file: Any, name: str) -> Any:
+    if (kind := file.get_slice(name).get_dtype()) not in ("F64", "F32", "F16", "BF16"):
+        raise ValueError(
+            f"the tensor {name} is stored as {kind}; weights are F64, F32, F16 or BF16"
+        )
+    return file.get_tensor(name)
 
 
 @functools.cache

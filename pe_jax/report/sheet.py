@@ -359,9 +359,9 @@ class Fitted:
 
 
 def _widths(sheet: Sheet, titles: Sequence[str], room: int) -> dict[int, int]:
-    """The widths of the columns that fit a line of `room` characters. Those that have no room with
-    their words whole are left out, `spare` ones first, then the last; the label and one more stay.
-    """
+    # The widths of the columns that fit a line of `room` characters. Those that have no room with
+    # their words whole are left out, `spare` ones first, then the last; the label and one more
+    # stay.
     rows = [titles, *([row[0].text, *map(sheet.marked, row[1:])] for row in sheet.rows)]
     columns = [" ".join(column).replace(" ± ", "_±_").split() for column in zip(*rows, strict=True)]
     least = {i: max(map(len, words), default=1) for i, words in enumerate(columns)}

@@ -63,9 +63,8 @@ class Ray:
         return self
 
     def _check(self, wanted: dict[str, float]) -> None:
-        """Refused if this machine has less than a task wants; on a cluster a message says so, since
-        a node may join.
-        """
+        # Refused if this machine has less than a task wants; on a cluster a message says so, since
+        # a node may join.
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         if any(all(n <= node.get(name, 0.0) for name, n in wanted.items()) for node in nodes):
             return

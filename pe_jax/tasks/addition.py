@@ -167,9 +167,8 @@ def _number(key: Key[Array, ""], length, longest: int) -> Int[Array, "N"]:
 
 
 def _carry(sums: Int[Array, "N"]) -> Int[Array, "N"]:
-    """The carry into each column from those below, given the sums of their digits: a column hands
-    on what it gets where its sum is 9, and else a 1 where that is more.
-    """
+    # The carry into each column from those below, given the sums of their digits: a column hands on
+    # what it gets where its sum is 9, and else a 1 where that is more.
     origin = jax.lax.cummax(jnp.where(sums == 9, -1, jnp.arange(len(sums))))
     out = jnp.where(origin < 0, 0, sums[origin] >= 10).astype(jnp.int32)
     return jnp.append(0, out[:-1])

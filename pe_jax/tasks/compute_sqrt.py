@@ -40,12 +40,10 @@ class ComputeSqrt(Answer):
 
 
 def _root(bits: Int[Array, "N"]) -> Int[Array, "R"]:
-    """The bits of the square root of a fraction .b0 b1 ..., at least 1/4, cut off at a whole limb.
-
-    One limb of the root at each step, as by hand: the remainder's highest limbs, divided by twice
-    the root, give the next one. Limbs may be negative, so a quotient that is too large by a little
-    is mended by the next, and no step needs the carries of all limbs.
-    """
+    # The bits of the square root of a fraction .b0 b1 ..., at least 1/4, cut off at a whole limb.
+    # One limb of the root at each step, as by hand: the remainder's highest limbs, divided by twice
+    # the root, give the next one. Limbs may be negative, so a quotient that is too large by a
+    # little is mended by the next, and no step needs the carries of all limbs.
     steps = -(-len(bits) // 16)
     place = jnp.arange(2 * steps + 1)
     limbs = to_limbs(jnp.pad(bits, (0, 16 * steps - len(bits)))[::-1])[::-1]

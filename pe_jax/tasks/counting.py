@@ -96,9 +96,8 @@ class Counting(Task):
         return jnp.array([[PASS, 0, 0, 0], *sets, *increments]), jnp.array(width)
 
     def _operation_weights(self, values, room, after_first):
-        """The weight of each operation, with so much room for its tokens, and so many places behind
-        that of the first set.
-        """
+        # The weight of each operation, with so much room for its tokens, and so many places behind
+        # that of the first set.
         known = values != UNSET
         passes = jnp.where((room >= 1) & (after_first != 0), self.passes, 0)
         sets = jnp.where((room >= 4) & (after_first >= 0), SET_WEIGHT / self.variables, 0)

@@ -78,9 +78,8 @@ class Dyck(Task):
         return Sample(tokens, targets, targets >= self.types)
 
     def _weights(self, longest):
-        """Weights of the ways to the end that begin with (a closing, an opening), for 0 .. longest
-        - 1 steps after that and each depth. Those of as many steps have one unknown factor.
-        """
+        # Weights of the ways to the end that begin with (a closing, an opening), for 0 .. longest -
+        # 1 steps after that and each depth. Those of as many steps have one unknown factor.
         depth = jnp.arange(self.deepest + 1)
 
         def back(weight, _):

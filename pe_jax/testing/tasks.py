@@ -102,10 +102,9 @@ def _check_samples(task: Task, n: int, batch: Sample, longest: int) -> None:
 def _surprise(
     task: Task, best: np.ndarray, targets: np.ndarray, scored: np.ndarray, where: str
 ) -> tuple[float, float, float]:
-    """(sum of -ln p(target) - entropy(p), sum of the variances of -ln p under p, greatest
-    -ln p(target)) over the scored tokens of a sample, in nats; ValueError unless `best` has a
-    distribution p for each.
-    """
+    # (sum of -ln p(target) - entropy(p), sum of the variances of -ln p under p, greatest -ln
+    # p(target)) over the scored tokens of a sample, in nats; ValueError unless `best` has a
+    # distribution p for each.
     best = np.asarray(best, np.float64)
     if best.shape != (len(targets), task.vocab()):
         wanted = [len(targets), task.vocab()]
