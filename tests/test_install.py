@@ -99,6 +99,12 @@ def test_the_wheel_holds_the_package_and_nothing_else(tmp_path):
     assert "pe-jax = pe_jax.commands.cli:main" in scripts
 
 
+def test_an_editable_install_is_the_path_of_the_clone(tmp_path):
+    wheel = zipfile.ZipFile(built(copied(tmp_path), tmp_path, "build_editable"))
+    (entry,) = (name for name in wheel.namelist() if name.endswith(".pth"))
+    assert wheel.read(entry).decode().split() == [str(tmp_path)]
+
+
 @pytest.mark.slow
 def test_the_installed_commands_run_a_config_of_ones_own(environment, tmp_path):
     """A sweep in a folder with nothing of the clone, on a config that builds on the package's."""

@@ -103,6 +103,25 @@ def test_setup_installs_again_when_requirements_change(clone_with_uv):
     assert clone_with_uv.setup("--extra=test")[2] == [f"installed -e .[test] -c {CONSTRAINTS}"]
 
 
+def test_setup_installs_again_when_the_clone_has_moved(clone_with_uv):
+    clone_with_uv.setup()
+    clone_with_uv.root = clone_with_uv.root.rename(clone_with_uv.root.with_name("moved"))
+    assert clone_with_uv.setup()[2] == [f"installed -e . -c {CONSTRAINTS}"]
+
+
+def test_setup_replaces_a_copy_of_the_package_by_the_clone(clone_with_uv):
+    clone_with_uv.setup()
+    (info,) = (clone_with_uv.root / ".venv").rglob("direct_url.json")
+    info.write_text('{"dir_info": {}}')  # as `pip install .` leaves it
+    assert clone_with_uv.setup()[2] == [f"installed -e . -c {CONSTRAINTS}"]
+    assert clone_with_uv.setup() == (0, "Environment .venv: up to date.\n", [])
+
+
+def test_setup_refuses_an_unknown_option(clone_with_uv):
+    code, output, did = clone_with_uv.setup("--pyton=3.12")
+    assert (code, did) == (1, []) and "unknown option --pyton=3.12" in output
+
+
 def test_setup_makes_an_interrupted_environment_anew(clone_with_uv):
     clone_with_uv.setup()
     (clone_with_uv.root / "pyproject.toml").write_text("[project]\nname = 'other'\n")

@@ -137,6 +137,12 @@ def test_status_imports_nothing_heavy(tmp_path):
     assert code == 0 and "stopped" in out and not names.intersection(HEAVY)
 
 
+def test_an_unknown_encoding_raises_before_heavy_imports():
+    names, code, _ = imported("pe_jax", "run", "--config=configs/base.py:pe=ropee")
+    assert code == 2 and "absl" in names
+    assert not names & {"flax", "pandas", "matplotlib", "tensorflow_datasets", "grain", "orbax"}
+
+
 def assert_fails(done, name, *words, code=2):
     assert done.code == code, done.err
     assert done.out == "" and len(done.err.splitlines()) == 1, done.err

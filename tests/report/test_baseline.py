@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import scipy.stats
 from commands import Lab
-from drawn import pretrained
+from drawn import pretrained, texts
 from studies import make_record, tables_of
 
 from pe_jax.record import Way
@@ -81,6 +81,13 @@ def test_the_verdicts():
     assert [cell.verdict(1) for cell in cells(found, "learned")] == ["worse", "", "", "", ""]
     against = compared(STUDY, "alibi")[0]
     assert [cell.verdict(1) for cell in cells(against, "rope")] == ["worse"] * 5
+
+
+def test_one_seed_has_differences_and_no_verdicts():
+    one = [make_record(label, [2.5 + i] * 5, seeds=(0,)) for i, label in enumerate(("rope", "t5"))]
+    found = compared(one)[0]
+    assert texts(sheets.differences(found)) == [["t5", *["+1.000"] * 5]]
+    assert {row["verdict"] for row in sheets.differences(found).numbers} == {""}
 
 
 def test_the_usual_baseline_is_rope_else_nope_else_the_first_row():

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 import scipy.stats
 from commands import Lab
+from drawn import texts
 from scored import scored
 from studies import make_record
 
@@ -96,6 +97,15 @@ def test_a_diverged_seed_is_left_out_of_its_pair_and_told():
     assert one(found).difference.change[::2] == (pytest.approx(-0.1), 2)
     footnotes = sheets.comparison(found, "a", "b")[0].footnotes
     assert footnotes == ["n=2 of 3: seed 2 diverged at step 120"]
+
+
+def test_a_number_that_is_in_neither_has_no_difference():
+    limited = [make_record("learned", [2.6] * 5, limit=64, window=False) for _ in range(2)]
+    found = compared(limited[:1], limited[1:])
+    scores = [match for match in found.matches if match.metric.name == "same_targets"]
+    assert [match.difference.change.n for match in scores] == [3, 0, 0, 0, 0]
+    assert [match.better for match in scores] == [""] * 5
+    assert texts(sheets.comparison(found, "a", "b")[0])[1][2:] == ["n/a", "n/a", "n/a", ""]
 
 
 def test_runs_are_matched_by_label_and_the_others_listed():

@@ -65,6 +65,12 @@ def test_markdown_has_no_html_and_no_links_of_a_name_or_a_source():
         assert len(re.findall("^# ", text, re.M)) == text.startswith("# ")
 
 
+def test_markdown_reads_nothing_in_a_name():
+    shown = {"pe/__init__.py:A": r"pe/\_\_init\_\_.py:A", "a_b `c`": r"a_b \`c\`"}
+    shown |= {"~~b~~": r"\~\~b\~\~", "R&amp;D & Q": r"R\&amp;D & Q"}
+    assert {name: sheet._md(name) for name in shown} == shown
+
+
 def test_a_users_class_is_called_by_its_name():
     shown = {"a b/own.py:Mine(x=1)[::2]": "Mine(x=1)[::2]", "rope+/a/own.py:Mine": "rope+Mine"}
     shown |= {"rope from x/own.py:Mine": "rope from Mine", "own.py:A from b.py:B": "A from B"}

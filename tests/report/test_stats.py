@@ -83,6 +83,13 @@ def test_p_takes_shared_seeds_and_needs_two():
     assert stats.p_values([{0: 1.5, 1: 2.5}], {0: 1.5, 1: 2.5})[0] == 1.0
 
 
+def test_holm_by_hand():
+    assert stats.holm([0.01, 0.04, 0.03, math.nan]) == pytest.approx(
+        [0.03, 0.06, 0.06, math.nan], nan_ok=True
+    )
+    assert stats.holm([0.9, 0.8]) == [1.0, 1.0] and stats.holm([]) == []
+
+
 def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
     best = by_seed([2.400, 2.410, 2.420])
     equal = {seed: value + 0.001 for seed, value in best.items()}  # p 0, but the same as printed
@@ -97,6 +104,7 @@ def test_best_marks_what_is_equal_and_what_no_test_tells_apart():
 def test_what_cannot_be_tested_is_not_told_apart():
     assert stats.best([{0: 2.501}, {0: 2.502}, {0: 2.51}]) == [True] * 3
     assert stats.best([{}, {0: 2.5}]) == [False, True]
+    assert stats.best([{}, {}]) == [False, False] and stats.best([]) == []
     noisy = [by_seed([2.41, 2.60, 2.30]), by_seed([2.40, 2.41, 2.42])]
     assert stats.best(noisy) == [True, True]
     for seeds in (1, 5):
@@ -118,6 +126,19 @@ def highest(wanted, draws):
 def test_all_of_the_best_models_are_bold_in_nineteen_of_twenty_columns(models, tied, spread, seeds):
     draws = 1000 if models == 7 else 200
     assert marks.unmarked(models, seeds, tied, spread, draws) <= highest(0.05, draws)
+
+
+def test_holm_for_a_model_named_beforehand_errs_too_often_with_the_best(monkeypatch):
+    """The simulation is able to find a procedure at fault."""
+
+    def beforehand(samples, first):
+        p = stats.p_values([*samples[:first], *samples[first + 1 :]], samples[first])
+        adjusted = stats.holm(p)
+        return [*adjusted[:first], math.nan, *adjusted[first:]]
+
+    monkeypatch.setattr(stats, "of_best", beforehand)
+    for models, draws in ((7, 1000), (54, 200)):
+        assert marks.unmarked(models, 10, models, 0.0, draws) > highest(0.05, draws)
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])

@@ -99,3 +99,13 @@ def test_a_folder_that_cannot_be_made_is_no_error(home):
     environment.keep_programs()
     assert jax.config.jax_compilation_cache_dir is None
     assert float(jnp.ones(3).sum()) == 3.0
+
+
+def test_without_a_home_there_is_no_cache(home, monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(environment.Path, "home", no_home)
+    environment.keep_programs()
+    assert jax.config.jax_compilation_cache_dir is None

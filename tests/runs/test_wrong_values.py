@@ -24,7 +24,7 @@ WRONG = {
     "train.init_from": (3,),
     "lm.layers": (0, 1001, 2**31 - 1),
     "lm.mlp": (0, -4),
-    "lm.vocab": (1e3, 2**31),
+    "lm.vocab": (1e3, 2**31, 100),  # text is bytes
     "lm.dropout": (1.0, -0.1),
     "lm.embed_std": (-1.0,),
     "lm.memory": (-1,),
@@ -89,13 +89,16 @@ WRONG_SPECS = (
     "t5(buckets=0)",
     "window(window=0)",
     "rope(base=10)(base=5)",
+    "rope(base=10.0,base=5.0)",
+    "rope(",
+    "rope[first]",
 )
 
 
 def test_a_wrong_value_in_a_spec_is_refused(subtests):
     for spec in WRONG_SPECS:
         with subtests.test(spec=spec):
-            with pytest.raises(ValueError, match="must be|cannot read"):
+            with pytest.raises(ValueError, match="must be|cannot read|has base twice"):
                 Run.of({"pe": spec})
 
 

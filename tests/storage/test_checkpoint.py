@@ -1,6 +1,7 @@
 """Checkpoints: what was saved comes back bit by bit, or an older one does and a message says so."""
 
 import json
+import logging
 import os
 import resource
 import shutil
@@ -144,6 +145,19 @@ def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(tmp_path, damage):
     assert restored(tmp_path)[::2] == (7, [])
     flip(largest(tmp_path / "7"))
     assert "corrupt-7" in restored(tmp_path)[2][0]
+
+
+def test_where_all_are_damaged_there_is_none(tmp_path):
+    """Orbax logs what it raises too: it is silent meanwhile, and as loud as before afterwards."""
+    level = logging.getLogger("absl").level
+    checkpoints(tmp_path, 3, 7)
+    for step in ("3", "7"):
+        flip(largest(tmp_path / step))
+    step, _, said = restored(tmp_path)
+    assert step is None and len(said) == 2
+    assert "step 7" in said[0] and "step 3" in said[1]
+    assert {path.name for path in tmp_path.iterdir()} >= {"corrupt-3", "corrupt-7"}
+    assert logging.getLogger("absl").level == level
 
 
 def test_any_file_that_is_gone_or_empty_gives_the_whole_state_or_the_one_before(tmp_path):
