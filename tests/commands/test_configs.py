@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from configs import encodings, pj_rope
+from configs import encodings, markov, pj_rope
 from pe_jax.commands.sweep import runs_of
-from pe_jax.configs import base
+from pe_jax.configs import base, quickstart
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.rope import RoPE
 from pe_jax.runs.run import Run
@@ -38,6 +38,26 @@ def test_the_models_of_pj_rope_have_the_published_setting():
         assert {round(float(rates(step)), 7) for step in (0, 1, 150, 299)} == {3e-3}
         assert run.train.length == 1024 and run.run.seeds == (0, 1, 2)
         assert bool(run.eval.swaps) == ("rope" in run.config["pe"])
+
+
+def test_the_quickstart_is_seven_encodings_and_one_trained_at_a_longer_length():
+    *runs, oracle = (Run.of(config.to_dict()) for config in quickstart.get_sweep())
+    assert len({run.id for run in runs}) == 7
+    for run in runs:
+        assert run.train.length == 64 and run.eval.lengths == (64, 128, 256, 512, 1024)
+        assert len(set(run.run.seeds)) == 3 and run.data.source == "stdlib"
+        assert {"same_targets", "nonoverlapping"} <= set(run.eval.metrics)
+    assert (oracle.run.oracle_of, oracle.train.length, oracle.eval.last) == (64, 256, 32)
+    assert oracle.train.batch * 256 == runs[0].train.batch * 64
+    assert oracle.train.steps == runs[0].train.steps
+
+
+def test_the_study_of_markov_chains_has_ten_encodings_at_two_lengths():
+    runs = [first_of(config) for config in markov.get_sweep()]
+    assert len({run.id for run in runs}) == len(runs) == 20
+    for run, length in zip(runs, [64] * 10 + [256] * 10, strict=True):
+        assert run.train.length == length and run.eval.lengths[-1] == 4096
+        assert run.train.batch * length == 2048 and run.eval.last == length // 2
 
 
 FIELDS = """

@@ -1,14 +1,20 @@
 """A run whose seeds diverge: it ends early, keeps what it had before, and is not trained again."""
 
+import dataclasses
 import re
 import shutil
+from types import SimpleNamespace
 
+import jax
 import numpy as np
 import pytest
 from commands import Lab, lines, messages, result, run_of, the_run
+from studies import make_record
 
 from pe_jax.record import Reason, Result, Stage
+from pe_jax.runs import init_from
 from pe_jax.runs.execute import evaluate_again, execute
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.trained import Trained
 from pe_jax.storage import records
 from pe_jax.sweep import status
@@ -111,6 +117,27 @@ def test_a_run_cannot_start_from_a_model_that_diverged(lab, diverged):
     why = re.escape(words[1].rpartition(":")[0])
     with pytest.raises(ValueError, match=f"no model to start from: {why}; leave these seeds out"):
         run_of("nope", **{"run.seeds": (1,), "train.init_from": str(folder)})
+
+
+def test_a_checkpoint_is_known_by_the_first_program_with_a_model(tmp_path, monkeypatch):
+    """Seed 0 has diverged in a program of its own, or was asked for later and has no end yet."""
+    arrays = {"params.w": jax.ShapeDtypeStruct((2, 3), np.dtype("float32"))}
+    stored = SimpleNamespace(describe=lambda step: (arrays, {"params.w": ""}))
+    monkeypatch.setattr(init_from, "Checkpoints", lambda folder, read_only: stored)
+    of_two = dataclasses.replace(make_record("rope", [2.5] * 5), seeds=(1, 2))
+    (tmp_path / "checkpoints" / "0" / "9").mkdir(parents=True)
+    with pytest.raises(ValueError, match="has no checkpoints"):
+        init_from._first_program(Folder(tmp_path), of_two)
+    (tmp_path / "checkpoints" / "1-2" / "350").mkdir(parents=True)
+    of_two_programs = make_record("rope", [2.5] * 5, diverged=(0,))
+    digests = set()
+    for one in (of_two, of_two_programs):
+        shapes, digest = init_from._first_program(Folder(tmp_path), one)
+        assert shapes == {"w": (3,)}
+        digests.add(digest)
+    (tmp_path / "checkpoints" / "0" / "350").mkdir()  # a seed that was asked for later has ended
+    digests.add(init_from._first_program(Folder(tmp_path), of_two)[1])
+    assert len(digests) == 1
 
 
 def test_an_evaluation_tells_it_in_a_line(lab, diverged):

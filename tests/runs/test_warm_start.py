@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 
 import jax
 import numpy as np
@@ -237,6 +238,36 @@ def test_the_record_names_the_parent_and_what_is_new(whole, rope):
     assert before["parent"] is None
     assert f"starting from {rope.name}" in words and "new: pe.t5.table" in words
     assert Run.of(replay.get_config(str(folder / "result.json")).to_dict()).id == folder.name
+
+
+@pytest.mark.slow
+def test_a_child_killed_and_resumed_ends_the_same(lab, whole, rope, tmp_path):
+    folder = tmp_path / whole[0].name
+
+    def start():
+        return lab.run(tmp_path, SPEC, **LONG, **{"train.init_from": str(rope)})
+
+    def steps():
+        return max((line.get("step", 0) for line in lines(folder)), default=0)
+
+    for least in (2, 6):
+        at_work = start().until(lambda least=least: steps() >= least)
+        killed = at_work.stop(signal.SIGKILL)
+        assert killed.code == -signal.SIGKILL
+        assert not (folder / "result.json").exists()
+    resumed = start().wait()
+    assert resumed.code == 0 and "going on from step" in resumed.err, resumed.err
+    got, want = result(folder), result(whole[0])
+    for part in ("digests", "rows", "curves", "parent"):
+        assert got[part] == want[part], part
+
+
+def test_a_refusal_of_the_command_is_one_line_and_writes_nothing(lab, parent, tmp_path):
+    flags = (f"--config.train.init_from={parent}", f"--workdir={tmp_path / 'runs'}")
+    done = lab.start("sweep", "--config=configs/base.py:pe=nope", *flags).wait()
+    assert done.code == 2 and len(done.err.splitlines()) == 1, done.err
+    assert done.err.startswith("pe-jax sweep: ") and "run.seeds" in done.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_child_begins_where_its_parent_ended(lab, whole):

@@ -13,7 +13,7 @@ from configs import base, quickstart
 from pe_jax.commands.sweep import runs_of
 from pe_jax.record import Stage
 from pe_jax.runs.resources import Resources
-from pe_jax.storage import atomic, records
+from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.hashes import canonical
 from pe_jax.sweep import queue
 from pe_jax.sweep.engine import Command, Exit, Local
@@ -303,6 +303,26 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
         assert steps == list(range(2, 13, 2))
     cores = len(os.sched_getaffinity(0))  # the number decides the last bits: it is that of before
     assert result(folders[0])["device"]["threads"] == cores
+
+
+@pytest.mark.slow
+def test_a_signal_stops_the_runs_too_and_the_same_command_goes_on(lab, tmp_path):
+    folder = tmp_path / id_of(lab, "nope")
+
+    def start():
+        flags = tiny(**{"data.source": lab.text})
+        config = "--config=configs/base.py:pe=nope"
+        return lab.start("sweep", config, *flags, f"--workdir={tmp_path}")
+
+    stopped = start().until(lambda: lines(folder)).stop(signal.SIGTERM)
+    assert stopped.code == 75 and "the same command goes on" in stopped.err, stopped.err
+    assert not locks.is_locked(folder) and not (folder / "result.json").exists()
+    assert "stopped by SIGTERM, saved" in (folder / "log.txt").read_text()
+    done = start().wait()
+    assert done.code == 0 and labels(tmp_path) == ["nope"], done.err
+    assert "going on from step" in (folder / "log.txt").read_text()
+    steps = [line["step"] for line in lines(folder) if "loss" in line]
+    assert steps == list(range(2, 13, 2))
 
 
 @pytest.mark.parametrize(
