@@ -164,6 +164,18 @@ def test_what_is_told_of_a_pretrained_model_has_its_places_and_parameters(tmp_pa
     assert set(found["place"]) == {0, 1, 2} and "seed" not in found
 
 
+def test_a_window_of_a_pretrained_model_costs_the_median_of_those_timed_at_the_longest_length():
+    made = pretrained(make_record("llama", [2.5] * 5, seeds=range(4)), seeds=(0,))
+    by_place = (None, 1.0, 2.0, 6.0)  # programs are compiled in the first
+    rows = [
+        replace(row, seconds=by_place[row.replica.number] if row.length == 1024 else 9.0)
+        for row in made.rows
+    ]
+    found = sheet_of([replace(made, rows=tuple(rows))])
+    assert found.columns[-1] == "seconds a window" and texts(found)[0][-1] == "2.0"
+    assert found.numbers[0]["seconds"] == 2.0
+
+
 def test_frame_has_every_number_once(tmp_path, records):
     save_runs(tmp_path, records)
     found = frame.frame(str(tmp_path))
