@@ -11,7 +11,7 @@ import scipy.stats
 from commands import Lab
 from drawn import texts
 from scored import scored
-from studies import make_record
+from studies import make_record, save_runs
 
 from pe_jax.record import Way
 from pe_jax.report import differences, sheets
@@ -172,6 +172,17 @@ def test_folders_are_compared_and_written(lab, tmp_path):
         "| rope, window 64 |" in text
         and "## Bits per byte, nonoverlapping (lower is better)" in text
     )
+
+
+def test_a_damaged_result_is_left_out_and_named(lab, tmp_path):
+    save_runs(tmp_path, (ROPE, ALIBI))
+    bad = tmp_path / "nope-1/result.json"
+    bad.parent.mkdir()
+    bad.write_text("{")
+    done = lab.start("compare", str(tmp_path), str(tmp_path)).wait()
+    assert done.code == 1 and "alibi" in done.out
+    told = rf"pe-jax compare: {re.escape(str(bad))} is damaged \(.*\): it is left out\n"
+    assert re.fullmatch(told * 2, done.err), done.err  # of A and of B
 
 
 def test_a_mistake_is_told(lab):
