@@ -61,12 +61,10 @@ class PaTH(Encoding):
 
 
 def _taken(q, k, own, of_keys):
-    """What the products take out of q_i . k_j, [H, T, S]; `own` is the number of each query's key.
-
-    Keys are gone through in chunks, from the last to the first. Within one, what token t takes out
-    of a query, c_t = beta_t w_t . (q - sum_{r > t} c_r w_r), solves a triangular system, and key j
-    has lost sum_{r > j} c_r (k_j . w_r).
-    """
+    # What the products take out of q_i . k_j, [H, T, S]; `own` is the number of each query's key.
+    # Keys are gone through in chunks, from the last to the first. Within one, what token t takes
+    # out of a query, c_t = beta_t w_t . (q - sum_{r > t} c_r w_r), solves a triangular system, and
+    # key j has lost sum_{r > j} c_r (k_j . w_r).
     S, size = len(k), min(CHUNK, 2 ** math.ceil(math.log2(len(k))))
 
     def chunks(a):
@@ -89,12 +87,10 @@ def _taken(q, k, own, of_keys):
 
 
 def _inverse(system: Float[Array, "H n n"]) -> Float[Array, "H n n"]:
-    """The inverses of upper triangular matrices with ones on their diagonals, n a power of two:
-    from the inverses of blocks on the diagonal those of blocks of twice the size.
-
-    Products of matrices alone, since the gradient of a triangular solution is slow on XLA's CPU. A
-    step of Newton's method at the end leaves the value and has the gradient of an inverse.
-    """
+    # The inverses of upper triangular matrices with ones on their diagonals, n a power of two: from
+    # the inverses of blocks on the diagonal those of blocks of twice the size.
+    # Products of matrices alone, since the gradient of a triangular solution is slow on XLA's CPU.
+    # A step of Newton's method at the end leaves the value and has the gradient of an inverse.
     H, n, _ = system.shape
     found = jnp.ones((H, n, 1, 1))
     while (size := found.shape[-1]) < n:

@@ -46,9 +46,7 @@ class PoPE(Rotary):
 
 
 def _polar(x, unscaled, angle):
-    """Vectors of the lengths softplus(x) at these angles, all cosines before all sines: [L, H, 2K].
-
-    `unscaled` undoes the scale that x came with, for the softplus alone: sqrt(K) of queries.
-    """
+    # Vectors of the lengths softplus(x) at these angles, all cosines before all sines: [L, H, 2K].
+    # `unscaled` undoes the scale that x came with, for the softplus alone: sqrt(K) of queries.
     length = jax.nn.softplus(unscaled * x.astype(jnp.float32)) / unscaled
     return jnp.concatenate([length * jnp.cos(angle), length * jnp.sin(angle)], -1).astype(x.dtype)

@@ -50,10 +50,8 @@ class RNN(Encoding):
 
 
 def _rotation(a):
-    """exp(a - a^T): the series of exp to order 8 at 1 / 64 of it, squared six times.
-
-    Products of matrices alone, so that its gradient is fast.
-    """
+    # exp(a - a^T): the series of exp to order 8 at 1 / 64 of it, squared six times.
+    # Products of matrices alone, so that its gradient is fast.
     s, w = (a - a.T) / 64, jnp.eye(len(a))
     for n in range(8, 0, -1):
         w = jnp.eye(len(a)) + s @ w / n

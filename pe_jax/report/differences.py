@@ -206,7 +206,8 @@ class Comparison:
 
 def compare(a: Study, b: Study) -> Comparison:
     """B - A at every way, metric and length that a run in both was evaluated at. Runs are matched
-    by id, then by label where it is unique on both sides. ValueError where they share no number.
+    by id, then by label where it is unique on both sides; places of different texts have no
+    difference. ValueError where they share no number.
     """
     pairs = _matched(a, b)
     if not pairs:
@@ -221,7 +222,8 @@ def compare(a: Study, b: Study) -> Comparison:
         if id in by_id and metric != HEADROOM.name:  # of two oracles
             label, x, y = by_id[id]
             if other := b.scores.get((y.id, way, metric, length)):
-                (change,) = against([other.values], cell.values)
+                paired = _places(x) == _places(y) or all(r.kind == "seed" for r in cell.values)
+                (change,) = against([other.values if paired else {}], cell.values)
                 both = cell, other, change
                 matches.append(Match(label, x, y, way, a.metrics[metric], length, *both))
     if not matches:
@@ -261,6 +263,13 @@ def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
     return sorted(((called[x.id], x, y) for x, y in pairs), key=lambda match: match[0])
 
 
+def _places(one: Result) -> tuple[Any, ...]:
+    # What decides which places of a text are scored, besides how many they are.
+    text, config = one.scored or one.corpus, one.config["eval"]
+    longest = max(config["lengths"])
+    return text.hash, config.get("split"), one.tokenizer.sha256, config["last"], longest
+
+
 def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
     changed: dict[str, list[str]] = {}
     for label, *both in pairs:
@@ -274,14 +283,9 @@ def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
         yield change + ("" if len(of) == len(pairs) else f" ({', '.join(of)})")
 
 
-def _facts(result: Result) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        "text": words.text(result.corpus),
-        "commit": words.commit(result.commit),
-    }
-    facts |= {"text scored": words.text(result.scored)} if result.scored else {}
-    facts |= {f"config {path}": value for path, value in labels.settings(result.config).items()}
-    facts |= {f"version {name}": version for name, version in result.versions.items()}
-    return facts | {
-        f"device {name}": of for name, of in (records.plain(result.device) or {}).items()
-    }
+def _facts(one: Result) -> dict[str, Any]:
+    facts: dict[str, Any] = {"text": words.text(one.corpus), "commit": words.commit(one.commit)}
+    facts |= {"text scored": words.text(one.scored)} if one.scored else {}
+    facts |= {f"config {path}": value for path, value in labels.settings(one.config).items()}
+    facts |= {f"version {name}": version for name, version in one.versions.items()}
+    return facts | {f"device {name}": of for name, of in (records.plain(one.device) or {}).items()}

@@ -209,9 +209,11 @@ def _cell(study: Study, result: Result, entry: PublishedNumber, metric: str) -> 
     at, train, way = entry.at, result.train.length, Way(swap=entry.swap, variant=entry.variant)
     lengths = [n for n in evaluated.lengths if n > train]
     if at != BEYOND:
-        lengths = [round(float(at[:-1]) * train) if at.endswith("x") else int(at)]
+        wanted = float(at[:-1]) * train if at.endswith("x") else int(at)
+        near = min(evaluated.lengths, key=lambda n: abs(n - wanted))
+        lengths = [near] if abs(near - wanted) <= 0.05 * wanted * at.endswith("x") else []
     keys = [(result.id, way, metric, n) for n in lengths]
-    if not all(key in study.scores for key in keys):
+    if not keys or not all(key in study.scores for key in keys):
         return Cell()
     cell = mean([study.scores[key] for key in keys])
     if entry.unit == NATS and result.tokenizer.spec == "bytes":
