@@ -222,7 +222,7 @@ def compare(a: Study, b: Study) -> Comparison:
         if id in by_id and metric != HEADROOM.name:  # of two oracles
             label, x, y = by_id[id]
             if other := b.scores.get((y.id, way, metric, length)):
-                paired = _places(x) == _places(y) or all(r.kind == "seed" for r in cell.values)
+                paired = all(r.kind == "seed" for r in cell.values) or _places(x) == _places(y)
                 (change,) = against([other.values if paired else {}], cell.values)
                 both = cell, other, change
                 matches.append(Match(label, x, y, way, a.metrics[metric], length, *both))

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 import scipy.stats
 from commands import Lab
-from drawn import texts
+from drawn import pretrained, texts
 from scored import scored
 from studies import make_record, save_runs
 
@@ -83,6 +83,14 @@ def test_equal_seeds_are_paired():
     mean, half, n = difference.difference.change
     assert (mean - half, mean + half, n) == pytest.approx((low, high, 3))
     assert difference.better == "B"
+
+
+def test_places_are_paired_where_they_are_the_same():
+    places = pretrained(replace(ROPE, config=ROPE.config | {"eval": {"last": 32, "lengths": [64]}}))
+    assert one(compared([places], [nudged(places, lambda seed: 0.1)])).difference.change.n == 3
+    scored = [replace(places, scored=replace(ROPE.corpus, hash=c * 64)) for c in "ab"]
+    found = one(compared(scored[:1], scored[1:])).difference
+    assert found.change.n == 0 and math.isnan(found.p)
 
 
 def test_the_seeds_that_both_have_are_compared():

@@ -224,10 +224,10 @@ def suffix_sums(params, logits, q, k, q_pos, k_pos):
 
 FAULTS = (
     ("numbers that are infinite", "embed", lambda params, x, tokens, pos: x / 0.0),
-    ("numbers that are infinite", "relative_bias", lambda p, n: jnp.log(n * jnp.zeros((H, 1)))),
+    ("numbers that are infinite", "relative_bias", lambda p, n: jnp.log(jnp.zeros((H, len(n))))),
     ("numbers that are infinite", "qk", lambda params, q, k, q_pos, k_pos: (q * jnp.nan, k)),
     ("other numbers for a block", "logits", suffix_sums),
-    ("other numbers for a block", "bias", lambda p, i, j: (j - i[:, None])[None] / (1 + j.max())),
+    ("other numbers for a block", "bias", lambda p, i, j: (j[None] - i[:, None])[None] / len(j)),
     ("other numbers for a short", "scale", lambda p, i: jnp.full((len(i), 1), 1.0 + len(i))),
     ("other numbers for a short", "embed", lambda params, x, tokens, pos: x * len(x)),
 )
