@@ -130,7 +130,8 @@ def _printed(test: Test) -> str:
     unit, digits = ("points", 1) if "%" in (metric.unit if metric else "") else (unit, 3)
     value = plusminus(test.mean, test.half, digits=digits)
     p = f"p {test.p:.1g}" if test.p >= 1e-4 else "p < 0.0001"
-    named = f"[{folder}](../results/{folder}/NOTES.md)"
+    page = "NOTES" if (FILE.parent / folder / "NOTES.md").is_file() else "table"
+    named = f"[{folder}](../results/{folder}/{page}.md)"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
 
 

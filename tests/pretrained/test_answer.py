@@ -85,7 +85,7 @@ def test_the_choice_is_not_distinguishable_from_the_best_and_needs_no_code(found
     assert {c.name for c in found.choices if c.scaling is None} == {"rerope", "window"}
     text = sheet.markdown([printed(found)])
     assert "Choose yarn. Better by niah single 1 exact: rerope." in text
-    assert '"rope_type": "yarn", "factor": 2.0' in text
+    assert '"factor": 2.0' in text and '"rope_type": "yarn"' in text
     assert "pe-jax export '--model=hf:my models' --swap=yarn --length=128 --out=DIR" in text
 
 
