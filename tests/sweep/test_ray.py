@@ -192,6 +192,6 @@ def test_a_sweep_on_a_cluster_goes_on_when_a_node_is_lost(lab, tmp_path, cluster
     done = start(lab, workdir, *options, **gpus).wait()
     assert done.code == 1 and rows(workdir) == rows(tmp_path / "local"), done.err
     (failed,) = (line for line in done.err.splitlines() if line.startswith("failed: "))
-    assert "failed: Failing: ArithmeticError: this hook fails" in failed
+    assert "Failing.relative_bias raised ArithmeticError: this hook fails" in failed
     failing = next(workdir.glob("*Failing-*/log.txt"))
     assert "this run sees 0\n" in failing.read_text()

@@ -12,6 +12,7 @@ from commands import FAILING, ROOT, TINY, Lab, lines, result, run_of, tiny
 from configs import base, quickstart
 from pe_jax.commands.sweep import runs_of
 from pe_jax.record import Stage
+from pe_jax.report.study import load
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.hashes import canonical
@@ -260,7 +261,7 @@ def test_a_sweep_trains_at_each_rate_and_evaluates_the_best(lab, tmp_path):
     for _ in range(2):  # and again, where all is done
         done = sweep(lab, tmp_path / "runs", *flags).wait()
         assert done.code == 0, done.err
-    assert labels(tmp_path / "runs") == ["alibi", "nope"]
+    assert sorted(run.label for run in load(tmp_path / "runs")) == ["alibi", "nope"]
     assert len(list((tmp_path / "runs").iterdir())) == 4
     for path in (tmp_path / "runs").glob("*/result.json"):
         found = result(path.parent)
@@ -268,7 +269,8 @@ def test_a_sweep_trains_at_each_rate_and_evaluates_the_best(lab, tmp_path):
             same = result(tmp_path / "alone" / path.parent.name)
             assert found["rows"] == same["rows"] and found["digests"] == same["digests"]
             assert [tried["rate"] for tried in found["rates"]] == [9e-3, 1e-5]
-    assert "2 of 2 runs were finished already" in done.out and "the highest tried" in done.out
+    assert "2 of 2 runs were finished already" in done.out
+    assert "of those tried: alibi (0.009) and nope (0.009)" in done.out
 
 
 def test_a_run_that_another_command_has_finished_otherwise_is_not_marked_as_failed(tmp_path):
