@@ -45,6 +45,8 @@ class Source:
             return cls(text, place.stem, described(gguf_file.read(place).config), (place,))
         config, tokenizer = (_in(place, name) for name in ("config.json", "tokenizer.json"))
         weights, about = _weights(place), described(read_json(config))
+        if others := sorted({*place.glob("model*.safetensors")} - {*weights}):
+            raise ValueError(f"{others[0]} is no part of {weights[0].name}: leave one model there")
         return cls(text, place.resolve().name, about, (*weights, config, tokenizer))
 
     @contextlib.contextmanager
