@@ -256,16 +256,15 @@ def _read_json(place: Path) -> str:
 # (or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
 
 
-PART = 2**18
-"""The least size of a part of a document, in bytes."""
-GROUP = 16
-"""The number of parts that are encoded at once."""
+PART, GROUP = 2**18, 2**22  # bytes: the least part of a document; parts that are encoded at once
 # GPT-2's pattern never has a visible character and the line end after it in one match, and looks
 # ahead only: it cuts here whatever the text before and after is.
 LINE_END = re.compile(rb"[!-~](?=\r?\n)")
 
+# Normalizers of SentencePiece, and of Qwen and Pythia
 SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SPACE}
-"""The normalizer of SentencePiece: it writes another character for a space, and adds none."""
+NFC = {"type": "NFC"}
+NESTED = re.compile(r"\([^()]*[+*|][^()]*\)[+*]")  # a repeated group, which may match for ever
 
 
 # The tokenizer of a tokenizer.json with this text; a piece is b"" where an id is not in use.
@@ -273,6 +272,11 @@ SPACES = {"type": "Replace", "pattern": {"String": " "}, "content": gguf_file.SP
 # space, and bytes for a character without a token. `encode` checks that nothing is lost.
 @functools.lru_cache(maxsize=4)
 def _of_json(spec: str, text: str) -> Tokenizer:
+    with _library_errors(spec, "is no tokenizer.json"):
+        parts = json.loads(text)
+    nested = NESTED.search(json.dumps(parts.get("pre_tokenizer")))
+    if nested or parts.get("normalizer") not in (None, NFC, SPACES):  # where the library may panic
+        raise _lossy(spec)
     model = _library_tokenizer(spec, text)
     parts = json.loads(model.to_str())
     if parts["model"]["type"] != "BPE" or parts["model"].get("dropout"):
@@ -280,9 +284,7 @@ def _of_json(spec: str, text: str) -> Tokenizer:
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
     if (largest := max([*vocab.values(), *added])) >= 2**24:  # a wrong id would take all memory
-        raise ValueError(
-            f"the tokenizer {spec} has the id {largest}: ids up to {2**24 - 1} are read"
-        )
+        raise ValueError(f"{spec} has the id {largest}: ids up to {2**24 - 1} are read")
     pieces = [b""] * (1 + largest)
     characters = parts["normalizer"] == SPACES
     try:
@@ -295,16 +297,21 @@ def _of_json(spec: str, text: str) -> Tokenizer:
         raise _lossy(spec) from None
     for i, content in added.items():
         pieces[i] = _characters(content) if characters else content.encode()
-    return Tokenizer(spec, tuple(pieces), text, _bos(spec, model, len(pieces)))
+    bos = _bos(spec, parts["post_processor"] or {}, len(pieces))
+    return Tokenizer(spec, tuple(pieces), text, bos)
 
 
 # The token that a post_processor puts before every text; ValueError for more.
-def _bos(spec: str, model: Any, size: int) -> int | None:
-    with _library_errors(spec, "is no tokenizer.json"):
-        begun = model.encode("a")
-    specials = itertools.takewhile(bool, begun.special_tokens_mask)
-    before = [token for token, _ in zip(begun.ids, specials, strict=False)]
-    if len(before) > 1 or any(token >= size for token in before):
+def _bos(spec: str, post: Any, size: int) -> int | None:
+    before = []
+    for step in post.get("processors", [post]):  # a sequence of steps, or one
+        before += [step["cls"][1]] if "cls" in step else []
+        for piece in step.get("single", []):
+            if "Sequence" in piece and piece["Sequence"]["id"] == "A":
+                break
+            (name,) = (part["id"] for part in piece.values())
+            before += step["special_tokens"].get(name, {"ids": [name]})["ids"]
+    if len(before) > 1 or any(i not in range(size) for i in before):
         raise ValueError(
             f"the tokenizer {spec} puts the tokens {before} before every text: one of its own "
             f"{size} tokens can stand there"
@@ -357,11 +364,13 @@ def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> li
     plain = isinstance(first, _library().pre_tokenizers.ByteLevel) and first.use_regex
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
     texts = (document.tobytes() for document in documents)
-    parts = ((i, part.decode()) for i, text in enumerate(texts) for part in _parts(text, size))
+    parts = ((len(part), i, part) for i, text in enumerate(texts) for part in _parts(text, size))
+    ends = itertools.accumulate(parts, lambda before, part: (before[0] + part[0], *part[1:]))
     out: list[list[np.ndarray]] = [[] for _ in documents]
-    while group := list(itertools.islice(parts, GROUP)):
-        encoded = model.encode_batch_fast([part for _, part in group], add_special_tokens=False)
-        for (i, _), tokens in zip(group, encoded, strict=True):
+    for _, group in itertools.groupby(ends, key=lambda part: part[0] // GROUP):
+        of, strings = zip(*((i, part.decode()) for _, i, part in group), strict=True)
+        encoded = model.encode_batch_fast(list(strings), add_special_tokens=False)
+        for i, tokens in zip(of, encoded, strict=True):
             out[i].append(np.array(tokens.ids, dtype))
     return [np.concatenate(tokens) for tokens in out]
 

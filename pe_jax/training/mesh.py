@@ -10,7 +10,6 @@ on one device, up to the order of sums (1e-5): the global batch does not depend 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -51,15 +50,12 @@ def check(spec: str, seeds: int, batch: int) -> None:
             raise ValueError(f"run.mesh: {named} does not divide the {count} {whole}")
 
 
-def make(spec: str, devices: Sequence[Any] | None = None) -> Mesh | None:
-    """The mesh over the first of `devices`, by default all; None for "". ValueError if these are
-    too few.
-    """
+def make(spec: str) -> Mesh | None:
+    """The mesh over the first devices; None for "". ValueError if there are too few."""
     if not spec:
         return None
     sizes = tuple(parse(spec).values())
-    devices = jax.devices() if devices is None else devices
-    needed = math.prod(sizes)
+    devices, needed = jax.devices(), math.prod(sizes)
     if needed > len(devices):
         raise ValueError(
             f"run.mesh={spec} needs {needed} devices, there are {len(devices)}; a CPU is as many "
