@@ -273,10 +273,9 @@ NESTED = re.compile(r"\([^()]*[+*|][^()]*\)[+*]")  # a repeated group, which may
 @functools.lru_cache(maxsize=4)
 def _of_json(spec: str, text: str) -> Tokenizer:
     with _library_errors(spec, "is no tokenizer.json"):
-        parts = json.loads(text)
-    nested = NESTED.search(json.dumps(parts.get("pre_tokenizer")))
-    if nested or parts.get("normalizer") not in (None, NFC, SPACES):  # where the library may panic
-        raise _lossy(spec)
+        normalizer, first = map(json.loads(text).get, ("normalizer", "pre_tokenizer"))
+    if normalizer not in (None, NFC, SPACES) or NESTED.search(json.dumps(first)):
+        raise _lossy(spec)  # before the library reads it, which may panic
     model = _library_tokenizer(spec, text)
     parts = json.loads(model.to_str())
     if parts["model"]["type"] != "BPE" or parts["model"].get("dropout"):
