@@ -15,6 +15,7 @@ from unittest import mock
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.experimental import topologies
 from jax.sharding import Mesh, Sharding, SingleDeviceSharding
 
@@ -106,7 +107,8 @@ class Case:
             if self.program == "evaluation":
                 program, inputs, static = evaluation(run, EVALUATED)
             else:
-                on = meshes.make(run.run.mesh, chips) if count > 1 else None
+                sizes = tuple(meshes.parse(run.run.mesh).values())
+                on = Mesh(np.array(chips).reshape(sizes), meshes.AXES) if count > 1 else None
                 program, inputs = training(run, on)
             if count == 1:
                 inputs = placed(inputs, SingleDeviceSharding(chips[0]))
