@@ -2,8 +2,9 @@
 of docs/claims.md and its count in README.md, which scripts/readme writes.
 
 results/claims.csv has a row for each claim: the sentence, the encodings, its source, the size of
-its models, what was published, our tests with semicolons between them, and a note. A test is a
-value of numbers.py and what the claim says of it: `> 0`, `< 0`, or `within 0.02`, that is of 0.
+its models, what was published (numbers of results/reference with their marks), our tests with
+semicolons between them, and a note. A test is a value of numbers.py and what the claim says of it:
+`> 0`, `< 0`, or `within 0.02`, that is of 0.
 
     results/headroom alibi same_targets 1024 less 64 within 0.02
 
@@ -73,7 +74,11 @@ def claims() -> list[Claim]:
     """The claims of results/claims.csv in its order. ValueError for a test that cannot be read."""
     with FILE.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
-    return [Claim(row, tested(filter(None, row["rule"].split("; ")))) for row in rows]
+    return [Claim(row, tested(_rules(row))) for row in rows]
+
+
+def _rules(row: Mapping[str, str]) -> list[str]:
+    return list(filter(None, row["rule"].split("; ")))
 
 
 def tested(rules: Iterable[str]) -> tuple[Test, ...]:
@@ -133,6 +138,17 @@ def _printed(test: Test) -> str:
     page = "NOTES" if (FILE.parent / folder / "NOTES.md").is_file() else "table"
     named = f"[{folder}](../results/{folder}/{page}.md)"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
+
+
+def family() -> str:
+    """A sentence on what remains of the tests when all are corrected together."""
+    own = [test for claim in claims() for test in claim.tests]
+    together = tested(rule for claim in claims() for rule in _rules(claim.row))
+    decided = [sum(test.status != "open" for test in tests) for tests in (own, together)]
+    return (
+        f"Of the {len(own)} tests {decided[0]} are decided, each corrected within its claim. "
+        f"Corrected all together, {decided[1]} are."
+    )
 
 
 def count() -> str:

@@ -74,12 +74,13 @@ from pe_jax.report.table import Table, TableRow, tables
 ROOT = Path(__file__).resolve().parents[2]
 NUMBER = r"[+−]?\d+(?:\.\d+)?"
 MARK = re.compile(
-    r"<!-- (?P<study>results/\S+) (?P<label>[^>]+?) (?P<metric>\w+) (?P<length>\d+x?|beyond)"
+    r"<!-- (?P<study>results/\S+) (?P<label>[^>]+?) (?P<metric>\w+) (?P<length>[\d.]+x|\d+|beyond)"
     r"(?P<less>,? less [^>]+?)?(?P<nats> nats)?(?:(?P<each> each)| (?P<test>sd|p|tells))? -->"
     rf"(?P<numbers>{NUMBER}(?(each)(?:,\s+{NUMBER})*)(?P<interval>\s±\s{NUMBER})?)(?![\d.,]*\d|e-?\d)"
 )
 TERM = re.compile(
-    r"(?:(?P<study>results/\S+) )?(?:(?P<label>.+) )?(?P<length>\d+x?|beyond)|(?P<number>\d+\.\d+)"
+    r"(?:(?P<study>results/\S+) )?(?:(?P<label>.+) )?(?P<length>[\d.]+x|\d+|beyond)"
+    r"|(?P<number>\d+\.\d+)"
 )
 REFERENCE = "results/reference/"
 NO_MODEL = "no model: "

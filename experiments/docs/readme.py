@@ -215,7 +215,7 @@ def tasks() -> str:
 
 PARTS = {
     "README.md": (claims.count, quickstart),
-    "docs/claims.md": (claims.table,),
+    "docs/claims.md": (claims.family, claims.table),
     "docs/encodings.md": (encodings, costs),
     "docs/tasks.md": (tasks,),
     "docs/training.md": (speed,),

@@ -59,6 +59,9 @@ def test_every_claim_has_a_source_and_rules_that_can_be_read():
     every = claims.claims()
     assert len(every) == len({claim.row["claim"] for claim in every})
     assert all(claim.row["source"] and claim.row["published"] for claim in every)
+    assert all(
+        numbers.written(f"| {c.row['published']}") == f"| {c.row['published']}" for c in every
+    )
     assert sum(claim.status == "untested" for claim in every) < len(every) / 2
 
 

@@ -47,7 +47,7 @@ def studies(tmp_path, monkeypatch):
         "task,spec,at,swap,variant,value,better,unit,source,status,setting\n"
         "text,rope,2x,,,9,lower,perplexity,a paper,read,large\n"
         "text,alibi,2x,,,8,lower,perplexity,a paper,read,large\n"
-        "text,rope,3x,yarn,,1.5,lower,perplexity,a paper,read,large\n"
+        "text,rope,2.5x,yarn,,1.5,lower,perplexity,a paper,read,large\n"
         "copy(variant='rsc'),alibi,2x,,,70,higher,accuracy,a paper,read,large\n"
     )
     monkeypatch.setattr(numbers, "ROOT", tmp_path)
@@ -92,9 +92,9 @@ def studies(tmp_path, monkeypatch):
         ("a:64 paper rho 2x", "+0.00", "+1.00"),
         ("reference/paper rope published 2x", "0", "9"),
         ("reference/paper:copy(variant='rsc') alibi published 2x", "0", "70"),
-        ("reference/paper rope published 2x less rope, yarn 3x", "0.00", "7.50"),
+        ("reference/paper rope published 2x less rope, yarn 2.5x", "0.00", "7.50"),
         (
-            "a:64 rope same_targets 64 less results/reference/paper rope, yarn 3x nats",
+            "a:64 rope same_targets 64 less results/reference/paper rope, yarn 2.5x nats",
             "0.0",
             "−0.0",
         ),
