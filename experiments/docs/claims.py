@@ -13,12 +13,17 @@ one-sided ones (TOST). Holm's method corrects them for the number of tests of th
 test holds, or fails (the opposite sign; a mean beyond the margin), or is open. A claim is
 reproduced where all its tests hold, reproduced in part where some do, contradicted where none holds
 and one fails, not decided where all are open, and untested without a test.
+
+results/sentences.csv has the tests behind the sentences of notes: a page, words of its text, a test
+and what is found, `holds` or `open`. Holm's method corrects the tests of a page together.
+scripts/readme --check fails for words that the page lacks and for a test that finds otherwise.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -31,7 +36,8 @@ from pe_jax.record import Replica
 from pe_jax.report import stats
 from pe_jax.report.words import plusminus
 
-FILE = Path(__file__).resolve().parents[2] / "results/claims.csv"
+ROOT = Path(__file__).resolve().parents[2]
+FILE, SENTENCES = ROOT / "results/claims.csv", ROOT / "results/sentences.csv"
 STATUSES = "reproduced", "reproduced in part", "not decided", "contradicted", "untested"
 RULE = re.compile(r"(?P<value>.+) (?P<says>> 0|< 0|within (?P<margin>\d*\.?\d+))")
 
@@ -72,9 +78,12 @@ class Claim(NamedTuple):
 @functools.cache
 def claims() -> list[Claim]:
     """The claims of results/claims.csv in its order. ValueError for a test that cannot be read."""
-    with FILE.open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    return [Claim(row, tested(_rules(row))) for row in rows]
+    return [Claim(row, tested(_rules(row))) for row in _rows(FILE)]
+
+
+def _rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
 
 
 def _rules(row: Mapping[str, str]) -> list[str]:
@@ -138,6 +147,20 @@ def _printed(test: Test) -> str:
     page = "NOTES" if (FILE.parent / folder / "NOTES.md").is_file() else "table"
     named = f"[{folder}](../results/{folder}/{page}.md)"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
+
+
+def unsupported() -> list[str]:
+    """What is otherwise than results/sentences.csv says, of words and of tests."""
+    wrong = []
+    for page, of_page in itertools.groupby(_rows(SENTENCES), lambda row: row["page"]):
+        rows, text = [*of_page], re.sub(r"<!--.*?-->|\*\*", "", (ROOT / page).read_text("utf-8"))
+        words = " ".join(text.split())
+        for row, test in zip(rows, tested(row["rule"] for row in rows), strict=True):
+            if row["sentence"] not in words:
+                wrong.append(f"{page} lacks the words {row['sentence']!r}")
+            if row["found"] != test.status:
+                wrong.append(f"{page}: {row['rule']} is {test.status}, not {row['found']}")
+    return wrong
 
 
 def family() -> str:

@@ -246,9 +246,11 @@ def main() -> int:
         stale |= text != old
         if not arguments.check:
             (ROOT / file).write_text(text, "utf-8")
+    if unsupported := claims.unsupported():
+        print(*unsupported, sep="\n", file=sys.stderr)
     if not arguments.check:
         picture.write()
-    return int(arguments.check and stale)
+    return int(bool(unsupported) or (arguments.check and stale))
 
 
 if __name__ == "__main__":

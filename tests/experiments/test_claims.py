@@ -65,6 +65,16 @@ def test_every_claim_has_a_source_and_rules_that_can_be_read():
     assert sum(claim.status == "untested" for claim in every) < len(every) / 2
 
 
+def test_a_sentence_without_its_words_or_its_test_is_unsupported(tmp_path, monkeypatch):
+    (tmp_path / "some.md").write_text("ALiBi <!-- a mark -->**stays**\nflat.", "utf-8")
+    rows = f"some.md,ALiBi stays flat,{FLAT},holds\nsome.md,RoPE rises,{RISES},open\n"
+    (tmp_path / "some.csv").write_text(f"page,sentence,rule,found\n{rows}", "utf-8")
+    monkeypatch.setattr(claims, "ROOT", tmp_path)
+    monkeypatch.setattr(claims, "SENTENCES", tmp_path / "some.csv")
+    lacks, finds = claims.unsupported()
+    assert "lacks the words 'RoPE rises'" in lacks and f"{RISES} is holds, not open" in finds
+
+
 @pytest.mark.parametrize("rule", ["results/headroom alibi same_targets 1024", "alibi > 0"])
 def test_rules_that_cannot_be_read_are_refused(rule):
     with pytest.raises(ValueError, match="must end with|no expression"):
