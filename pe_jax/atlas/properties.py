@@ -326,7 +326,7 @@ def _values(probed: Probed) -> Float[np.ndarray, "H T T"]:
     if probed.on_logits:
         return probed.added
     weights = np.where(np.isnan(probed.factor), np.nan, np.maximum(np.abs(probed.weights), LEAST))
-    return np.log(weights / np.maximum(np.nanmax(weights, axis=-1, keepdims=True), LEAST))
+    return np.log(weights / np.nanmax(weights, axis=-1, keepdims=True, initial=LEAST))
 
 
 def _bounded(layer: Layer) -> bool:

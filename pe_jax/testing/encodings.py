@@ -177,7 +177,7 @@ def _check_distances(e: Encoding) -> None:
         name: a if name in e.fixed else a + (0.3 * rng.normal(size=a.shape)).astype(np.float32)
         for name, a in e.init(jax.random.key(0)).items()
     }
-    far = (end or 0) - 1 + 2 ** np.arange(20, dtype=np.int32)
+    far = jnp.asarray((end or 0) - 1 + 2 ** np.arange(20, dtype=np.int32))
     for hook in (hook for hook in RELATIVE if overrides(e, hook)):
         for n in (far,) if e.dims.causal else (far, -far):
             values, alone = (np.asarray(getattr(e, hook)(params, m)) for m in (n, n[:9]))

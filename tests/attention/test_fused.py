@@ -72,7 +72,7 @@ def settings():
     for name in CASES:
         used = {hook for e in encodings(name) for hook in sites(e)}
         moved = "positions" in used and used & set(TABLES)
-        if moved or used & set(REFUSED) or name == "tupe":
+        if moved or used & set(REFUSED) or name in UNFUSED:
             continue
         both = used & IN_TILES and serves_both_directions(name)
         for causal in (True, False) if both else (True,):
