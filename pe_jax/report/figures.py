@@ -19,9 +19,9 @@ from pe_jax.record import AS_TRAINED, Progress, Replica, Result, Way
 from pe_jax.report import labels, plane, stats
 from pe_jax.report.groups import draws
 from pe_jax.report.plane import WIDTH, Plane
-from pe_jax.report.study import HEADROOM, Binned, Study
+from pe_jax.report.study import HEADROOM, Binned, Cell, Study, minus
 from pe_jax.report.style import Drawn, Line, Look, looks
-from pe_jax.report.table import CROPPED, MOST_FREQUENT, SHOWN, TRAINED_AT, Table, in_percent
+from pe_jax.report.table import CROP, CROPPED, MOST_FREQUENT, SHOWN, TRAINED_AT, Table, in_percent
 from pe_jax.report.words import capital, join, short
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 TRAINED = "#d55e00"  # the colour of what marks a training length
 DASHES = {TRAINED_AT: ":", MOST_FREQUENT: ":", "bayes": "--"}  # of lines without a model
+CLIP = 0.1  # bits: how far from 0 gains are drawn
 Points = list[tuple[float, float, float]]
 """(x, mean, half) at each x that has a value."""
 
@@ -40,7 +41,7 @@ def of_table(study: Study, table: Table, baseline: str | None = None) -> list[Dr
     """
     runs, metric = [study.runs[row.run] for row in table.rows if row.trained], table.metric
     drawn = (
-        curves(study, runs, metric, reference_lines(table)),
+        curves(study, runs, metric, table),
         positions(study, runs, baseline),
         heat(study, runs),
         training(runs),
@@ -53,21 +54,32 @@ def of_table(study: Study, table: Table, baseline: str | None = None) -> list[Dr
 
 
 def curves(
-    study: Study, runs: Sequence[Result], metric: Metric, references: Sequence[Line] = ()
+    study: Study, runs: Sequence[Result], metric: Metric, table: Table | None = None
 ) -> Drawn | None:
-    """A metric against evaluation length: a line for each encoding, with its 95 % band over seeds;
+    """A metric against evaluation length: a line for each encoding, with 95 % intervals over seeds;
     of a single model, a line for each way in which it was evaluated, as it is and with each swap.
     Scores at places of a text are drawn minus the model's value at the training length, paired over
     places, since the places differ by more than the ways do.
 
-    The `references` (`reference_lines`) are drawn, too. None when no value was computed.
+    The `reference_lines` of the table are drawn, too. Where a model that was trained at a longer
+    length is better there, all are drawn minus their values at the training length L, paired over
+    seeds: the gain over cropping the text to L. Its axis ends at most CLIP from 0, since models
+    that fail would flatten what others gain. None when no value was computed.
     """
     evaluated = [
         study.evaluated[key] for r in runs if (key := (r.id, metric.name)) in study.evaluated
     ]
     if not evaluated:
         return None
-    paired = evaluated[0].replicas[0].kind == "place"
+    kind = evaluated[0].replicas[0].kind
+    references = reference_lines(table) if table else []
+    oracles = [line for line in references if line.look.marker == "D"]
+    gained = metric.name in CROP and any(
+        line.x[0] == runs[0].train.length and min(line.mean) < line.mean[0] for line in oracles
+    )
+    if table and gained:
+        references = reference_lines(table, gained)
+    paired = gained or kind == "place"
     lengths = sorted({length for one in evaluated for length in one.lengths})
     models = [(run, run.id, AS_TRAINED) for run in runs]
     if len(runs) == 1:
@@ -81,23 +93,26 @@ def curves(
     samples = isinstance(metric, SampleMetric)
     share = in_percent(metric) and metric != HEADROOM and not paired
     trained = sorted({run.train.length for run in runs})
-    minus = f",\nminus those at {trained[0]}" if paired else ""
+    minus = f",\nminus those {'cropped to' if gained else 'at'} {trained[0]}" if paired else ""
     axes = Plane(
         x=f"evaluation length{'' if samples else ' (tokens)'}; trained at {join(trained)}",
         y=f"{metric.measured}{minus}\n{_better(metric)}",
         unit="{}" if samples else "{} tokens",
         ticks=_ticks(trained[0], lengths) if samples else lengths,
         trained=trained,
+        top=CLIP if gained else math.inf,
         zero=paired,
     )
-    drawn = lines([run for run, _, _ in models], points, share)
-    minus = f", minus that of the model as it is at {trained[0]}, paired over places"
+    drawn = lines([run for run, _, _ in models], points, share, "+" * paired)
+    value = "its value" if gained else "that of the model as it is"
+    minus = f", minus {value} at {trained[0]}, paired over {kind}s"
     return Drawn(
         "curves",
         f"{metric.title} against evaluation length{minus if paired else ''}: means over "
-        f"{evaluated[0].replicas[0].kind}s with their 95 % intervals."
-        + " Grey diamonds: trained at the length E of each point."
-        * any(line.look.marker == "D" for line in references),
+        f"{kind}s with their 95 % intervals."
+        + f" Below 0 are gains over cropping the text; the axis ends at most {CLIP:g} from 0."
+        * gained
+        + " Grey diamonds: trained at the length E of each point." * bool(oracles),
         plane.draw([*drawn.values(), *references], axes),
     )
 
@@ -111,28 +126,33 @@ def _as_model(result: Result, way: Way) -> Result:
     )
 
 
-def reference_lines(table: Table) -> list[Line]:
+def reference_lines(table: Table, gained: bool = False) -> list[Line]:
     """A grey line for each row "trained at E" of the table, and for each method without a model, on
-    the task as trained, at the lengths that they have.
+    the task as trained, at the lengths that they have; minus the value at the training length,
+    paired over seeds, if `gained`.
     """
+    start = table.lengths.index(table.train_length) if gained else 0
     return [
         Line.through(
-            [(n, c.mean, math.nan) for n, c in zip(table.lengths, row.cells, strict=True) if c.n],
+            points,
             row.label,
             Look("#808080", DASHES.get(row.method, "-."), "D" * (row.method == TRAINED_AT)),
+            sign="+" * gained,
         )
         for row in table.rows
-        if row.method not in ("", CROPPED) and not row.way and any(cell.n for cell in row.cells)
+        if row.method not in ("", CROPPED) and not row.way
+        for cells in [[minus(c, row.cells[start]) if gained else c for c in row.cells]]
+        if (points := _points(zip(table.lengths, cells, strict=True)))
     ]
 
 
 def lines(
-    runs: Sequence[Result], points: Sequence[Points], percent: bool = False
+    runs: Sequence[Result], points: Sequence[Points], percent: bool = False, sign: str = ""
 ) -> dict[str, Line]:
-    """A line for each run that has points (x, mean, half), by the run's id."""
+    """A line for each run that has points (x, mean, half), by the run's id (`Line.through`)."""
     names, look = labels.names(runs), looks(runs)
     return {
-        run.id: Line.through(own, names[run.id], look[run.id], percent)
+        run.id: Line.through(own, names[run.id], look[run.id], percent, sign)
         for run, own in zip(runs, points, strict=True)
         if own
     }
@@ -173,7 +193,7 @@ def positions(study: Study, runs: Sequence[Result], baseline: str | None = None)
         _points((at, stats.paired(own[at], of_base[at])) for at in own if at in of_base)
         for own in of_each
     ]
-    drawn = [*lines(runs, changes).values()]
+    drawn = [*lines(runs, changes, sign="+").values()]
     if len(drawn) < 2:
         return None
     trained, name = sorted({run.train.length for run in runs}), labels.names(runs)[base]
@@ -352,13 +372,12 @@ def _training_points(progress: Sequence[Progress]) -> Points:
 
 TASKS_COLUMNS = 3
 TASKS_HEIGHT = 1.45  # inches of a panel
-TASKS_ENDS = (-4.0, 104.0)  # of the axis of y
 
 
 def tasks(study: Study, tables: Sequence[Table], labels: Sequence[str]) -> Drawn | None:
     """A panel for each of several tasks, by their tables: the means of a metric against length
-    with their 95 % bands, the training length as an upright line, and in grey the methods without a
-    model.
+    with their 95 % intervals, the training length as an upright line, and in grey the methods
+    without a model. The axis begins at the lowest of these means: at chance, where none is worse.
 
     It shows the first of the models with these labels, as many as other figures. None without at
     least two tasks of metrics in percent.
@@ -372,8 +391,9 @@ def tasks(study: Study, tables: Sequence[Table], labels: Sequence[str]) -> Drawn
         for row in table.rows
         if row.trained and row.label in first
     }
-    look, handles = looks([*runs.values()]), dict[str, Any]()
-    columns, height = 2 if len(shown) in (2, 4) else TASKS_COLUMNS, TASKS_HEIGHT
+    look, handles, low = looks([*runs.values()]), dict[str, Any](), 100.0
+    columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
+    height = TASKS_HEIGHT * (1.5 if len(shown) <= columns else 1)  # higher in a single row
     with plane.panels(len(shown), columns, WIDTH, height, 0.25, sharey=True) as (figure, panels):
         for axes, table in zip(panels, shown, strict=True):
             drawn = [
@@ -384,10 +404,11 @@ def tasks(study: Study, tables: Sequence[Table], labels: Sequence[str]) -> Drawn
             ]
             drawn = [*reference_lines(table), *drawn]
             ticks = _ticks(table.train_length, table.evaluated)
-            plane.fill(axes, drawn, Plane(ticks=ticks, trained=[table.train_length]), TASKS_ENDS)
-            axes.set_yticks([0, 25, 50, 75, 100])
+            plane.fill(axes, drawn, Plane(ticks=ticks, trained=[table.train_length]), (0, 100))
+            low = min([low, *(float(line.mean.min()) for line in drawn)])
             plane.name_panel(axes, table.group.name, WIDTH / columns)
             handles |= {line.label: artist for line, artist in zip(drawn, axes.lines, strict=False)}
+        panels[0].set_ylim(1.04 * low - 4, 104 - 0.04 * low)
         figure.supxlabel("evaluation length")
         units = sorted({table.metric.unit for table in shown})
         figure.supylabel("; ".join(units).replace(", ", ",\n"))
@@ -406,7 +427,7 @@ def tasks(study: Study, tables: Sequence[Table], labels: Sequence[str]) -> Drawn
 # What several figures share
 
 
-def _points(intervals: Iterable[tuple[float, stats.Interval]]) -> Points:
+def _points(intervals: Iterable[tuple[float, stats.Interval | Cell]]) -> Points:
     return [(x, one.mean, one.half) for x, one in intervals if one.n]
 
 

@@ -23,7 +23,8 @@ WIDTH = 5.5
 """Inches of a figure: the text width of most single-column papers."""
 HEIGHT, LABEL = 3.2, 0.15  # inches of a figure of one plane, of a line of its legend
 FAR = 4.0
-MARKED = 12  # points of a line up to which each has a marker
+MARKED = 12  # points of a line up to which each has a marker and a bar
+BESIDE = 0.06  # of the plane's width: the room in which lines with bars stand beside each other
 LETTERS = 3.5  # widths of a letter that a number on an axis of x needs
 GUIDE: dict[str, Any] = {"color": "#808080", "linewidth": 0.6, "zorder": 0}
 """Lines at 0 and at lengths of training."""
@@ -47,8 +48,8 @@ class Plane:
     """The base of the logarithm of x; 0: x is linear."""
     trained: Sequence[int] = ()
     """Values of x that are marked as lengths of training; what lies beyond them is shaded."""
-    top: float | None = None
-    """The highest y that is shown; None: no bound."""
+    top: float = math.inf
+    """How far from 0 y is shown at most."""
     log_y: bool = False
     zero: bool = False
     """Whether they are differences: a line is drawn at y = 0."""
@@ -56,20 +57,20 @@ class Plane:
 
 def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
     """Both ends of y: the ends of the bands, at most half of the range of the means beyond this
-    range, since an interval of two seeds may be huge. Differences end FAR times the median of the
-    lines' ends from 0, so that one model that fails does not flatten the others.
+    range, since an interval of two seeds may be huge. Differences end at `top` or FAR times the
+    median of the lines' ends from 0, so that one model that fails does not flatten the others.
     """
     low = min(float(np.nanmin(line.mean)) for line in lines)
     high = max(float(np.nanmax(line.mean)) for line in lines)
-    if plane.zero:
+    if plane.zero and math.isinf(plane.top):
         far = FAR * float(np.median([abs(line.mean[-1]) for line in lines])) or math.inf
         low, high = max(low, -far), min(high, far)
     if not plane.log_y:
         beyond = (high - low) / 2
         low = max(low - beyond, min(float(np.nanmin(line.low)) for line in lines))
         high = min(high + beyond, max(float(np.nanmax(line.high)) for line in lines))
-    if plane.top is not None:
-        high = max(low, min(high, plane.top))
+    low = max(low, -plane.top)
+    high = max(low, min(high, plane.top))
     if plane.log_y:
         room = max(high / low, 1.01) ** 0.05
         return low / room, high * room
@@ -80,7 +81,13 @@ def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
 
 
 def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, float]) -> None:
-    """Lines, bands and ticks in these axes, with these ends of y."""
+    """Lines, intervals and ticks in these axes, with these ends of y.
+
+    Intervals at up to MARKED points are bars, and their lines stand a little beside each other:
+    bands that are wider than the differences would hide them. At more points they are pale bands.
+    """
+    from matplotlib.transforms import Affine2D
+
     axes.set(xlabel=plane.x, ylabel=plane.y)
     if plane.base:
         axes.set_xscale("log", base=plane.base)
@@ -97,9 +104,17 @@ def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, flo
     axes.set(xlim=axes.get_xlim(), ylim=ends)
     if plane.log_y:
         number_plainly(axes.yaxis)
-    for line in lines:
-        colour = line.look.colour
-        axes.fill_between(line.x, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+    barred = [i for i, n in enumerate(lines) if len(n.x) <= MARKED and np.any(n.high > n.low)]
+    for i, line in enumerate(lines):
+        interval, colour = (line.x, line.low, line.high), line.look.colour
+        if i not in barred:
+            opacity = min(0.15, 0.6 / len(lines))
+            axes.fill_between(*interval, color=colour, alpha=opacity, linewidth=0)
+            continue
+        aside = Affine2D().translate(BESIDE * ((barred.index(i) + 0.5) / len(barred) - 0.5), 0)
+        place = axes.transScale + axes.transLimits + aside + axes.transAxes
+        for artist in (axes.lines[i], axes.vlines(*interval, color=colour, linewidth=0.7)):
+            artist.set_transform(place)
     for length in plane.trained:
         axes.axvline(length, **GUIDE)
     if plane.trained and max(plane.trained) < axes.get_xlim()[1]:

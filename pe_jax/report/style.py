@@ -95,12 +95,13 @@ class Line:
         label: str,
         look: Look,
         percent: bool = False,
+        sign: str = "",
     ) -> Line:
         """The line through points (x, mean, half width of the 95 % interval; NaN: no interval).
-        The band of values in `percent` ends at 0 and 100.
+        The interval of values in `percent` ends at 0 and 100; `sign` is that of `plusminus`.
         """
         x, mean, half = np.array(points, float).T
-        reach, texts = np.nan_to_num(half), map(plusminus, mean, half)
+        reach, texts = np.nan_to_num(half), [plusminus(m, h, sign) for _, m, h in points]
         low, high = mean - reach, mean + reach
         if percent:
             low, high = np.maximum(low, 0.0), np.minimum(high, 100.0)
@@ -162,7 +163,7 @@ def hits(figure: Figure) -> list[tuple[str, list[tuple[float, float, str]]]]:
         for line in axes.lines:
             name, *texts = str(line.get_label()).split("\n")
             if texts:
-                places = 72 / figure.dpi * axes.transData.transform(line.get_xydata())
+                places = 72 / figure.dpi * line.get_transform().transform(line.get_xydata())
                 named = zip(places.tolist(), texts, strict=True)
                 points.append(
                     (name, [(round(x, 1), round(height - y, 1), t) for (x, y), t in named])

@@ -125,7 +125,7 @@ def test_scores_of_places_are_differences_to_the_model_at_its_training_length():
     gained = drawn(figure)["pi"][:, 1] - drawn(figure)["rope"][:, 1]
     assert drawn(figure)["rope"][0, 1] == gained[0] == 0 and gained[1:] == pytest.approx(0.5)
     assert f"minus those at {first}" in figure.axes[0].get_ylabel()
-    assert lines_of(figure)["pi"][0][2].endswith("0.00")  # the places shift all of their values
+    assert lines_of(figure)["pi"][0][2].endswith("± 0.000")  # the places shift all of their values
 
 
 def test_places_without_a_score_at_the_training_length_have_no_curves():
@@ -150,7 +150,7 @@ def test_positions_are_differences_to_the_baseline_paired_over_seeds():
     np.testing.assert_allclose(drawn(figure)["rope"], [[1, 0.5], [2, -0.5], [4, -1]])
     bands = [band.get_datalim(figure.axes[0].transData) for band in figure.axes[0].collections]
     assert bands  # the seeds shift both alike: the intervals of the differences are points
-    assert lines_of(figure)["rope"][0][2] == "1 tokens: 0.50 ± 0.00"
+    assert lines_of(figure)["rope"][0][2] == "1 tokens: +0.500 ± 0.000"
     assert "minus those of nope" in figure.axes[0].get_ylabel()
 
 
@@ -215,6 +215,27 @@ def test_the_points_that_a_page_tells_of_lie_on_the_figure():
         assert set(told) == {"rope", "nope"} and f'viewBox="0 0 {width:g}' in svg
         assert all(0 < x < width and 0 < y < height for own in told.values() for x, y, _ in own)
         assert all(" ± " in text for own in told.values() for _, _, text in own)
+
+
+def test_intervals_at_few_lengths_are_bars_that_stand_beside_each_other():
+    results = [made(label) for label in ("rope", "nope")]
+    bars = figures.curves(results).axes[0].collections
+    half = 4.30265 * 0.01 / 3**0.5  # t(0.975, 2) s / sqrt(n)
+    for one in bars:
+        ends = np.array([segment[:, 1] for segment in one.get_segments()])
+        np.testing.assert_allclose(ends, [[2.51 - half, 2.51 + half]] * 2, rtol=1e-5)
+    places = [x for _, points in lines_of(figures.curves(results)).items() for x, *_ in points]
+    assert len(set(places)) == 4  # two lines at two lengths
+
+
+def test_intervals_at_many_steps_are_bands():
+    steps = tuple(range(10, 300, 10))
+    progress = [
+        Progress(seed=s, step=steps, loss=(1.0,) * 29, valid=(3.0 + s,) * 29) for s in range(3)
+    ]
+    run = replace(made("rope"), train=Training(length=64, steps=300, progress=tuple(progress)))
+    (band,) = figures.training([run]).axes[0].collections
+    assert band.get_paths()[0].vertices.shape == (2 * 29 + 3, 2)
 
 
 def test_an_axis_of_nothing_but_zeros_has_no_number_below_zero():

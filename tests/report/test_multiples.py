@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import figured
 import numpy as np
-from drawn import depths, drawn
+from drawn import depths, drawn, guessed
 
 from pe_jax.record import Way
 from pe_jax.report import figures, sheets, style
@@ -39,8 +39,19 @@ def test_each_task_has_a_panel_with_the_training_length():
         lines = {line.get_label().split("\n")[0]: line for line in axes.lines}
         assert {"rope", "alibi", "t5"} <= lines.keys()
         assert any(list(line.get_xdata()) == [40, 40] for line in axes.lines)
-        assert axes.get_ylim() == figures.TASKS_ENDS
         np.testing.assert_allclose(lines["rope"].get_ydata()[:2], 100)
+
+
+def test_the_axis_of_tasks_begins_at_chance_or_at_the_worst_model():
+    """Models that guess are right in 51 %, of five answers in 21 %; chance is 50 %."""
+    two = ("even_pairs", "odds_first")
+    for tasks, least in ((two, 50), (TASKS, 21)):
+        (low, high), *others = [
+            axes.get_ylim()
+            for axes in drawn_tasks(results_of(tasks=tasks, baselines=guessed("even_pairs"))).axes
+        ]
+        assert least - 4 < low < least and 100 < high < 104
+        assert {*others} == {(low, high)}
 
 
 def test_the_legend_has_the_first_models():

@@ -66,13 +66,49 @@ def test_an_oracle_may_have_metrics_that_no_model_has():
     assert metrics == [table.metric.name for table in tables_of([*PLAIN, ORACLES[1]])]
 
 
-def test_the_figure_shows_who_was_trained_at_e_at_the_lengths_that_there_are():
-    report = Report.of([*PLAIN, ORACLES[0]])
-    _, drawn = report.figures[0]
-    (line,) = (n for n in drawn.figure.axes[0].lines if "trained at E" in str(n.get_label()))
-    np.testing.assert_allclose(line.get_xydata(), [(64, 2.105), (128, 1.905)])
-    assert "Grey diamonds: trained at the length" in drawn.caption
-    assert "diamonds" not in Report.of(PLAIN).figures[0][1].caption
+def curves_of(results):
+    """The figure of scores against length, and its lines by their labels."""
+    _, curves = Report.of(results).figures[0]
+    axes = curves.figure.axes[0]
+    lines = {str(line.get_label()).split("\n")[0]: line for line in axes.lines}
+    return curves, {name: line for name, line in lines.items() if not name.startswith("_")}
+
+
+def test_where_a_longer_context_is_worth_something_the_figure_shows_gains_over_cropping():
+    """Gains are those of the table, oracle included; rope, which fails, flattens no other."""
+    results = [*PLAIN, *ORACLES]
+    curves, lines = curves_of(results)
+    rows = [row for row in tables_of(results)[0].rows if row.method != "cropped"]
+    assert {*lines} == {row.label for row in rows} and "t5, trained at E" in lines
+    for row in rows:
+        gains = [cell.mean - row.cells[0].mean for cell in row.cells]
+        np.testing.assert_allclose(lines[row.label].get_ydata(), gains, atol=1e-12)
+    low, high = curves.figure.axes[0].get_ylim()
+    assert -0.15 < low < -0.1 and 0.1 < high < 0.15
+    assert "minus those cropped to 64" in curves.figure.axes[0].get_ylabel()
+    assert "Grey diamonds: trained at the length" in curves.caption
+    assert lines["t5"].get_label().endswith("256 tokens: −0.100 ± 0.000")
+
+
+def test_an_axis_of_gains_is_no_longer_than_they_are():
+    still = [scored(label, values_of((2.1, 2.09, 2.08))) for label in ("t5", "alibi")]
+    curves, _ = curves_of([*still, oracle("t5", 256, (9, 9, 2.07))])
+    low, high = curves.figure.axes[0].get_ylim()
+    assert -0.04 < low < -0.03 and 0 < high < 0.01
+
+
+def test_where_no_oracle_gains_the_figure_shows_scores_and_who_was_trained_at_e():
+    curves, lines = curves_of([*PLAIN, oracle("t5", 128, (9, 2.2, 9))])
+    np.testing.assert_allclose(lines["t5, trained at E"].get_xydata(), [(64, 2.105), (128, 2.205)])
+    assert lines["rope"].get_ydata()[-1] == 3.005 and "crop" not in curves.caption
+    assert "Grey diamonds: trained at the length" in curves.caption
+    assert "diamonds" not in curves_of(PLAIN)[0].caption
+
+
+def test_an_oracle_without_its_model_leaves_scores_as_they_are():
+    curves, lines = curves_of([*PLAIN[::2], *ORACLES])
+    assert lines["rope"].get_ydata()[0] == 2.005
+    np.testing.assert_allclose(lines["t5, trained at E"].get_xydata(), [(128, 1.905), (256, 1.705)])
 
 
 def test_without_such_runs_the_best_model_at_the_training_length_is_cropped():
