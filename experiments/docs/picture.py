@@ -1,7 +1,7 @@
 """The figure of README.md. Left: seven encodings on text, where a flat line keeps its score. Right:
-a task whose answer may be anywhere in the window, where a high line uses all of it.
+in-context Markov chains, where each further token is worth bits and a falling line uses it.
 
-scripts/readme writes it, docs/extrapolation.png, from results/quickstart and results/retrieval.
+scripts/readme writes it, docs/extrapolation.png, from results/quickstart and results/markov.
 """
 
 from __future__ import annotations
@@ -9,22 +9,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pe_jax.record import AS_TRAINED
-from pe_jax.report import figures, plane, stats, style
+from pe_jax.report import figures, plane, style
 from pe_jax.report.study import Study, load
+from pe_jax.report.table import tables
 
 ROOT = Path(__file__).resolve().parents[2]
 PICTURE = ROOT / "docs/extrapolation.png"
 PANELS = (
     ("quickstart", "same_targets", "Text: who keeps the value of the training length?"),
-    ("retrieval", "accuracy", "Retrieval: who uses a longer context?"),
+    ("markov", "last_bits", "Markov chains: who uses a longer context?"),
 )
 AXES = {
     "same_targets": ("bits per byte (lower is better)", (1.8, 5.6)),
-    "accuracy": ("tokens found, in % (higher is better)", (-2.0, 102.0)),
+    "last_bits": ("bits per token (lower is better)", (2.45, 3.02)),
 }
 """The title and the limits of the y axis."""
-LENGTH, TASKS = 64, {"text", "induction"}
+LENGTH = 64
 
 
 def draw() -> Any:
@@ -49,28 +49,29 @@ def draw() -> Any:
             axes.set(xlabel=shown.x, ylabel=shown.y)
             axes.set_title(title, fontsize=9, loc="left")
             plane.fill(axes, drawn, shown, ends)
-        handles, names = grid[0].get_legend_handles_labels()
-        names = [name.split("\n")[0] for name in names]
-        figure.legend(handles, names, loc="outside lower center", ncols=len(names), frameon=False)
+        named = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid]
+        handles = {name.split("\n")[0]: handle for pairs in named for handle, name in pairs}
+        place: dict[str, Any] = dict(loc="outside lower center", ncols=6, frameon=False)
+        figure.legend(handles.values(), handles.keys(), **place)
     return figure
 
 
 def lines(name: str, metric: str) -> list[style.Line]:
-    """The line of each encoding of a study that is trained at 64 tokens and has the metric."""
+    """The lines of the single encodings of a study that were trained at 64 tokens, and of methods
+    without a model.
+    """
     study = Study.of(load(ROOT / "results" / name))
-    runs = [
-        run
-        for run in study.runs.values()
-        if run.train.length == LENGTH
-        and run.config["task"]["name"] in TASKS
-        and (run.id, metric) in study.evaluated
+    (table,) = (
+        one for one in tables(study) if one.metric.name == metric and one.train_length == LENGTH
+    )
+    rows = [row for row in table.rows if row.trained and "+" not in row.label]
+    points = [
+        [(float(n), cell.mean, cell.half) for n, cell in zip(table.lengths, row.cells, strict=True)]
+        for row in rows
     ]
-    points = []
-    for run in runs:
-        lengths = study.evaluated[run.id, metric].lengths
-        scores = [(n, study.scores[run.id, AS_TRAINED, metric, n].values) for n in lengths]
-        points.append([(n, *stats.interval([*own.values()])[:2]) for n, own in scores if own])
-    return [*figures.lines(runs, points).values()]
+    drawn = figures.lines([study.runs[row.run] for row in rows], points)
+    methods = [one for one in figures.reference_lines(table) if one.label.startswith("no model")]
+    return [*drawn.values(), *methods]
 
 
 def write() -> None:

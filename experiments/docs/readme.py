@@ -29,19 +29,19 @@ FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expens
 
 def quickstart() -> str:
     """The scores in the figure at the training length and at the longest length, sorted by the
-    score on the longest text.
+    score on the longest text, with the share of the headroom on Markov chains.
     """
-    by_study = {
-        metric: {line.label: line for line in picture.lines(name, metric)}
-        for name, metric, _ in picture.PANELS
-    }
-    text, retrieval = by_study["same_targets"], by_study["accuracy"]
-    found = f"% of tokens found at {retrieval['rope'].x[-1]:g}"
-    head = ["encoding", *(f"bits per byte at {text['rope'].x[i]:g}" for i in (0, -1)), found]
+    text = {line.label: line for line in picture.lines("quickstart", "same_targets")}
+    shares = {line.label: line for line in picture.lines("markov", "headroom")}
+    head = ["encoding", *(f"bits per byte at {text['rope'].x[i]:g}" for i in (0, -1))]
+    head.append(f"% of bits gained at {text['rope'].x[-1]:g}")
     rows = [head, ["---", "--:", "--:", "--:"]]
     for name, line in sorted(text.items(), key=lambda pair: pair[1].mean[-1]):
-        mean, high = retrieval[name].mean[-1], retrieval[name].high[-1]
-        share = plusminus(mean, high - mean, digits=0)
+        share = "n/a"
+        if used := shares.get(name):
+            at = used.x.tolist().index(line.x[-1])
+            mean, high = used.mean.tolist()[at], used.high.tolist()[at]
+            share = plusminus(mean, high - mean, digits=0)
         rows.append([f"`{name}`", line.values[0], line.values[-1], share])
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
