@@ -1,0 +1,1 @@
+"""Texts and verdicts of single studies of configs/."""
