@@ -1,0 +1,73 @@
+"""How far do models generalise that have solved a task at the training length L? Copying a string
+of different symbols (L = 20) and adding reversed numbers (L = 10 digits).
+
+    pe-jax sweep --config=configs/tasks_solved.py --workdir=runs/tasks_solved_rates
+    --out=results/tasks_solved/rates
+
+Three rates on seed 0; then, as in configs/code_8.py, a copy of the folder of each chosen run in
+runs/tasks_solved goes on to five seeds:
+
+    pe-jax run --config='configs/tasks_solved.py:task=TASK,pe=ENC' --config.train.rates='()'
+    --config.train.rate=RATE --config.run.seeds='(0,1,2,3,4)' --workdir=runs/tasks_solved
+    pe-jax report --workdir=runs/tasks_solved --out=results/tasks_solved
+    python -m experiments.studies.verdicts tasks_solved
+
+For nope in the format of abacus, --config.task.order=reversed --config.task.padded=False is added.
+
+A seed has solved its task if it answers at least 99 % of 512 samples of length L exactly. A model
+generalises to k L if at least four of its five seeds have solved it and answer at least 90 % there.
+It is undecided, and its claim untested, if fewer than four have solved it.
+
+Predictions, stated before the first run, from published results:
+
+1. position_coupling+learned generalises to 6 L (Cho et al., 2024, arXiv:2405.20671: from 30 to 200
+   digits).
+2. abacus+learned generalises to 5 L (McLeish et al., 2024, arXiv:2405.17399: from 20 to 100).
+3. Without coupled positions no encoding generalises to 1.5 L of addition in the same format (Zhou
+   et al., 2024, arXiv:2402.09371: without index hints all fail).
+4. nope generalises to 1.5 L of copying (Zhou et al., 2023, arXiv:2310.16028; Kazemnejad et al.,
+   2023, arXiv:2305.19466: 72 % at 1.2 L of strings with repeated symbols, 17 % at 1.5 L).
+5. rope does not generalise to 1.1 L of either task (Kazemnejad et al.: 4 % at 1.05 L).
+
+alibi and randomized+rope are asked without a prediction. Each prediction holds or fails for its
+models, and is undecided where one of them is.
+
+The plan is 4 layers of width 128, 8,000 steps of 128 samples, and three rates on five seeds: 90
+hours of a core. On two cores the width is 64, and rates are tried on one seed: some 0.08 s a step,
+13 hours, 6.6 on two cores. The rule counts seeds that have solved the task, so a smaller model can
+leave claims undecided, and not decide them otherwise. On a GPU: --config.lm.model=128.
+"""
+
+from pe_jax.configs import base
+
+COPY = "experiments/studies/unique_copy.py:UniqueCopy"
+PLAIN = ("nope", "rope", "alibi", "randomized(max=2048)+rope")
+COUPLED = "position_coupling(max_position=70)+learned(length=71)"
+ABACUS = "abacus(max_shift=50)+learned(length=64)"
+
+
+def get_config(arg=f"task={COPY},pe=nope"):
+    c = base.get_config(arg)
+    c.lm.layers, c.lm.model, c.lm.heads = 4, 64, 4
+    c.train.length = n = 10 if c.task.name == "addition" else 20
+    c.train.batch, c.train.steps, c.train.warmup = 128, 8000, 200
+    c.train.rates, c.run.seeds = (1e-3, 3e-3, 9e-3), (0,)
+    times = (1, 1.1, 1.5, 2, 3, *((5, 6) if c.task.name == "addition" else ()))
+    c.eval.lengths, c.eval.swaps = tuple(round(n * k) for k in times), ()
+    c.eval.metrics = ("exact_match", "accuracy")
+    if c.task.name == "addition":
+        c.task.order, c.task.padded = "reversed_answer", True
+        if "abacus" in c.pe:
+            c.task.order, c.task.padded = "reversed", False
+    return c
+
+
+def get_sweep():
+    for spec in PLAIN:
+        yield get_config(f"task={COPY},pe={spec}")
+    for spec in (COUPLED, *PLAIN):
+        yield get_config(f"task=addition,pe={spec}")
+    yield get_config(f"task=addition,pe={ABACUS}")
+    c = get_config("task=addition,pe=nope")
+    c.task.order, c.task.padded = "reversed", False
+    yield c
