@@ -95,7 +95,8 @@ def test_every_study_has_its_runs():
     model = Path(__file__).parents[1] / "golden/pretrained/llama_tied"
     for name in sorted(STUDIES):
         module = importlib.import_module(f"configs.{name}")
-        values = {"train.init_from": f"hf:{model}"} if name == "continued" else {}
+        pretrained = name in ("continued", "scaling_ruler")
+        values = {"train.init_from": f"hf:{model}"} if pretrained else {}
         configs = runs_of(module, module.get_config(), values)
         ids = {first_of(config).id for config in configs}
         assert len(ids) == len(configs) > 0, name
