@@ -97,7 +97,10 @@ class Encoding:
                 "where='layers' to act on their inputs"
             )
         if self.causal_only and not self.dims.causal:
-            raise ValueError(f"{name} needs a causal model: {self.causal_only}; set lm.causal=True")
+            raise ValueError(
+                f"{name} needs a causal model: {self.causal_only}; set lm.causal=True, or use "
+                "another encoding"
+            )
         if self.even and (size := getattr(self.dims, self.even)) % 2:
             rule = f"{self.even} size must be even for {name}, which takes components in pairs"
             raise ValueError(f"{rule}, got {size}; change lm.model or lm.heads")

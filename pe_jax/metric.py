@@ -40,8 +40,8 @@ class Metric:
     name: str
     sentence: str
     """What is scored, for the notes below a table. {split} stands for "test" or "validation",
-    {last} for `eval.last`, which is "L/2" where it is not set, {alike} for what the samples are
-    the same with: all models and seeds, or every swap.
+    {last} for `eval.last`, which is "L/2" where it is not set, {rate} for `eval.rate` in percent,
+    {alike} for what the samples are the same with: all models and seeds, or every swap.
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"
@@ -84,26 +84,38 @@ class Scope(NamedTuple):
     targets: int
     """Tokens scored at each length."""
     last: int
-    """k, the scored tokens at the end of each window of same_targets."""
+    """k, the scored tokens at the end of each window of same_targets, or in its middle."""
+    rate: float = 0.0
+    """Of masked text, the share of hidden tokens."""
 
 
 class Place(NamedTuple):
     """A window of a document, and the rows of it that are scored, begin <= row < end.
 
     The window begins at token `start`. Row r sees the tokens start .. start + r and predicts the
-    next one.
+    next one. Of masked text, row r is token start + r + 1 itself, hidden or not, and sees all rows.
     """
 
     document: int
     start: int
     begin: int
     end: int
+    rate: float = 0.0
+    """Of masked text, the share of hidden tokens: those whose number, drawn for each token of the
+    text, is below it. 0: the scored ones alone are hidden.
+    """
+    draw: int = 0
+    """Which numbers are drawn."""
 
     def fits(self, sizes: Sequence[int], E: int) -> bool:
         """Whether it scores rows 0 .. E - 1 alone, whose tokens are all of one of the documents."""
-        document, start, begin, end = self
-        inside = all(fits(number, Natural) for number in self) and document < len(sizes)
+        document, start, begin, end = self[:4]
+        inside = all(fits(number, Natural) for number in self[:4]) and document < len(sizes)
         return inside and begin < end <= E and start + end < sizes[document]
+
+
+DRAWS = 8
+"""How often the tokens of a place are hidden anew for the bound of masked diffusion."""
 
 
 class NoRoom(ValueError):
@@ -133,6 +145,11 @@ class TextMetric(Metric):
     """What is computed with the model as it is in windows of its training length: the divergence
     from it, which `value` then gets in place of -ln p; or key tokens, which alone are scored.
     """
+    masks: Literal["", "nats", "choices", "bound"] = ""
+    """Of masked text, what `value` gets: -ln p of the hidden tokens among the scored ones; for each
+    0 where it is the most likely token, else 1; or for every scored token -ln p over the rate where
+    it is hidden, else 0.
+    """
     value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int
     [n].
@@ -140,11 +157,12 @@ class TextMetric(Metric):
 
     def windows(self, sizes: Sequence[int], E: int, scope: Scope) -> list[Place]:
         """All that `places` gives. ValueError unless each `fits`, and there are at most as many as
-        tokens.
+        tokens, or DRAWS times as many of a bound.
         """
-        places = [*itertools.islice(self.places(sizes, E, scope), sum(sizes) + 1)]
+        most = sum(sizes) * (DRAWS if self.masks == "bound" else 1)
+        places = [*itertools.islice(self.places(sizes, E, scope), most + 1)]
         wrong = [p for p in places if not (isinstance(p, Place) and p.fits(sizes, E))]
-        if wrong or not 0 < len(places) <= sum(sizes):
+        if wrong or not 0 < len(places) <= most:
             raise ValueError(
                 f"{self.name}: places must give Place(document, start, begin, end) with 0 <= begin "
                 "< end <= E and 0 <= start < size of the document - end, at most one for each "

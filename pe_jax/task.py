@@ -29,8 +29,10 @@ class Sample(NamedTuple):
     """The input. Tokens beyond `size(n)` are padding, which the model does not see."""
     targets: Int[Array, "S"]
     """The target at each token."""
-    scored: Bool[Array, "S"]
-    """Where a prediction counts, in the loss and in every metric."""
+    scored: Bool[Array, "S"] | Float[Array, "S"]
+    """Where a prediction counts, in the loss and in every metric. Of a window of text it may be
+    float, weights w: the loss is then the mean of -w ln p over all tokens.
+    """
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,15 +43,16 @@ class Task:
     """
 
     causal: bool = True
-    """Whether the model is a decoder, lm.causal."""
+    """Whether the model is a decoder, lm.causal; False for a task that `masks`."""
 
     bidirectional: ClassVar[bool] = False
     """Whether it has a form for models that are not causal."""
     reads_text: ClassVar[bool] = False
     """Whether its samples are windows of the text of section `data` (`cut`), and not drawn."""
     nested: ClassVar[bool] = False
-    """Whether the sample of length n is the last n tokens of each longer sample with the same key:
-    the last targets are then the same at every evaluation length.
+    """Whether the sample of length n is part of each longer sample with the same key, its last n
+    tokens, or of a task that `masks` those in the middle: there targets are then the same at every
+    evaluation length.
     """
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "exact_match")
     """Its metrics, by their names in metrics.METRICS, where eval.metrics names none."""
@@ -61,7 +64,9 @@ class Task:
     def __post_init__(self):
         """Checks every task; the __post_init__ of its class, if any, runs after this one."""
         check(self, f"{type(self).__name__}'s ")
-        if not self.causal and not self.bidirectional:
+        if self.masks():
+            object.__setattr__(self, "causal", False)
+        elif not self.causal and not self.bidirectional:
             rule = "has each token predicted from earlier ones: use lm.causal=True"
             raise ValueError(f"{type(self).__name__} {rule}")
 
@@ -81,6 +86,13 @@ class Task:
         """The lowest token that may be such a target. The ids of all `labels` are consecutive."""
         return 0
 
+    def masks(self) -> bool:
+        """Whether tokens are hidden and predicted from both sides. The model then is no decoder,
+        whatever lm.causal says, and reads the last id of its vocabulary where a token is hidden; no
+        target has that id, and predictions give it no probability.
+        """
+        return False
+
     def has(self, n: int) -> bool:
         """Whether there are samples of length n."""
         return n >= 1
@@ -95,8 +107,16 @@ class Task:
         """A sample of length n, drawn by `key` alone, padded to S = size(longest) tokens."""
         raise NotImplementedError
 
-    def cut(self, window: Int[Array, "S1"]) -> Sample:
-        """The sample of a window of text, S + 1 tokens."""
+    def scored_form(self) -> Task:
+        """The task whose samples are scored, with the tokens of this one; itself where training and
+        evaluation have the same samples.
+        """
+        return self
+
+    def cut(self, window: Int[Array, "S1"], key: Key[Array, ""], vocab: int) -> Sample:
+        """The sample of a window of text, S + 1 tokens, with what `key` draws, for a model that
+        reads `vocab` tokens.
+        """
         raise NotImplementedError
 
     # In plain Python, to check the samples and to compare models with.
@@ -108,8 +128,8 @@ class Task:
     def bayes(self, tokens: Sequence[int]) -> Float[np.ndarray, "S V"] | None:
         """The Bayes-optimal prediction, for a task whose targets are drawn: the probability of each
         of the V = `vocab` tokens as the target of each of the S tokens of a sample, given the
-        tokens up to that one. Rows at tokens that are not scored are not read. None: `oracle` knows
-        the target.
+        tokens up to that one, or all tokens where the model is not causal. Rows at tokens that are
+        not scored are not read. None: `oracle` knows the target.
         """
         return None
 

@@ -99,10 +99,11 @@ def encodings() -> str:
         for measured in benchmarked()
     }
     head = ["name", "paper", "sites", "learned numbers", "absolute or relative", "shift-invariant"]
-    head += ["limit", "attention on a TPU or GPU", "cost at T=" + ", ".join(ratios["nope"])]
+    head += ["limit", "encoders", "attention on a TPU or GPU"]
+    head += ["cost at T=" + ", ".join(ratios["nope"])]
     rows = [head, *(_encoding(name, ratios.get(name, {})) for name in ENCODINGS)]
     lines = [f"| {' | '.join(cells)} |" for cells in rows]
-    lines.insert(1, "|---|---|---|--:|---|---|--:|---|---|")
+    lines.insert(1, "|---|---|---|--:|---|---|--:|---|---|---|")
     return "\n".join(lines)
 
 
@@ -126,6 +127,7 @@ def _encoding(name: str, ratios: Mapping[str, float]) -> list[str]:
         probed.reads,
         {True: "yes", False: "no", None: "as theirs"}[probed.shift_invariant],
         f"{limit:,}" if limit else "none",
+        f"no: {encoding.causal_only}" if encoding.causal_only else "yes",
         _forms(encoding),
         ", ".join(f"{ratio:.2f}" for ratio in ratios.values()) or "n/a",
     ]
@@ -205,12 +207,18 @@ def tasks() -> str:
             [
                 f"[`{name}`](../{Path(module.__file__ or '').relative_to(ROOT)})",
                 paper(module.__doc__ or ""),
-                "decoders, encoders" if cls.bidirectional else "decoders",
+                _models(task),
                 f"{task.vocab()}",
                 ", ".join(f"`{field.name}={field.default!r}`" for field in fields) or "none",
             ]
         )
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _models(task: Any) -> str:
+    """The models that a task has a form for."""
+    either = task.bidirectional or hasattr(task, "masked")
+    return "encoders" if task.masks() else "decoders, encoders" if either else "decoders"
 
 
 PARTS = {

@@ -13,9 +13,9 @@ task=NAME,pe=SPEC the model learns another task than language modelling, one of 
 import dataclasses
 import re
 import typing
-from typing import Any
+from typing import Any, Literal
 
-from ml_collections import ConfigDict
+from ml_collections import ConfigDict, FieldReference
 from ml_collections.config_dict import placeholder
 
 
@@ -58,9 +58,14 @@ def encodings(spec):
 
 
 def _fields(values, hints):
-    # None is a placeholder for any value: Run.of checks its type; 4 becomes 4.0
+    # None is a placeholder for any value: Run.of checks its type; 4 becomes 4.0. So is a number
+    # that may be a word
     section = ConfigDict()
     for name, value in values.items():
-        kind = float if float in typing.get_args(hints.get(name)) else object
-        section[name] = placeholder(kind) if value is None else value
+        kinds = typing.get_args(hints.get(name))
+        if value is None:
+            value = placeholder(float if float in kinds else object)
+        elif any(typing.get_origin(kind) is Literal for kind in kinds):
+            value = FieldReference(value, field_type=object)
+        section[name] = value
     return section

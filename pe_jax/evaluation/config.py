@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+import msgspec
 
 from pe_jax import terms
 from pe_jax.errors import nearest
 from pe_jax.fields import Count, check
 from pe_jax.metric import PromptMetric, SampleMetric, Scope, TextMetric
-from pe_jax.metrics import named
+from pe_jax.metrics import METRICS, named
 from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
@@ -39,7 +41,11 @@ class EvalConfig:
     targets: Count = 16384
     """Scored tokens of each metric at each length."""
     last: Count | None = None
-    """The k of same_targets and last_bits, in tokens; None: half the training length."""
+    """The k of same_targets, masked_tokens and last_bits, in tokens; None: half the training
+    length."""
+    rate: Annotated[float, msgspec.Meta(gt=0, le=1)] | None = None
+    """Of masked text, the share of hidden tokens; None: that of training, or 0.3 where it is
+    drawn."""
     split: Literal["valid", "test", "all"] = "test"
     """The part of the text, or the samples, that are scored: test; valid, which serves choices; or
     all of a text, for models that were trained on other text."""
@@ -80,9 +86,10 @@ class EvalConfig:
             variants=tuple(dict.fromkeys(self.variants)),
             reference=self.reference or train_len,
             last=self.last or half,
+            rate=self.rate or _rate(task),
             memory=tuple(sorted({*self.memory, memory} - {0})),
         )
-        _check_text(config) if task.reads_text else _check_samples(config, task)
+        _check_text(config, task) if task.reads_text else _check_samples(config, task)
         return config
 
     @property
@@ -111,7 +118,7 @@ class EvalConfig:
         longest = max(self.lengths)
         if any(getattr(named(metric), "compares", "") for metric in self.metrics):
             longest = max(longest, self.reference or 0)
-        return Scope(longest, self.targets, self.last)
+        return Scope(longest, self.targets, self.last, self.rate or 0.0)
 
 
 def of_text(name: str) -> TextMetric | PromptMetric:
@@ -120,21 +127,39 @@ def of_text(name: str) -> TextMetric | PromptMetric:
     return metric if isinstance(metric, PromptMetric) else named(name, TextMetric)
 
 
+# The share of hidden tokens in the training of masked text.
+def _rate(task: Task) -> float | None:
+    rate = getattr(task, "rate", 0.3) if task.reads_text and task.masks() else None
+    return 0.3 if isinstance(rate, str) else rate
+
+
 # ValueError unless windows of text can be scored by the config.
-def _check_text(config: EvalConfig) -> None:
+def _check_text(config: EvalConfig, task: Task) -> None:
     shortest, last = config.lengths[0], config.scope.last
     if shortest < 2:
         raise ValueError(
             f"eval.lengths of text must be at least 2 tokens, got {shortest} {ALWAYS}: give longer"
         )
     metrics = [of_text(name) for name in config.metrics]
+    for metric in metrics:
+        if bool(getattr(metric, "masks", "")) != task.masks():
+            every = [m for m in METRICS.values() if isinstance(m, TextMetric)]
+            known = [m.name for m in every if bool(m.masks) == task.masks()]
+            raise ValueError(
+                f"eval.metrics: {metric.name} does not go with {type(task).__name__}, which hides "
+                f"{'tokens' if task.masks() else 'no token'}: use {', '.join(known)}"
+            )
+    if config.rate and not task.masks():
+        raise ValueError("eval.rate is of masked text: leave it unset, or use task=masked_text")
+    if config.memory and not task.causal:
+        raise ValueError("segment memories are for decoders: leave eval.memory and lm.memory unset")
     windows = [metric for metric in metrics if isinstance(metric, TextMetric)]
     if any("last" in metric.uses for metric in windows) and last >= shortest:
         raise ValueError(
             f"eval.last must be below the shortest evaluation length {shortest} {ALWAYS}, got "
             f"{last}: lower eval.last"
         )
-    without_places = [metric.name for metric in windows if "last" not in metric.uses]
+    without_places = [m.name for m in windows if "last" not in m.uses or m.masks]
     if config.by == "place" and without_places:
         raise ValueError(
             "eval.by=place needs metrics with a window for each place, as same_targets, got "

@@ -119,12 +119,12 @@ def validation(
     batch_tokens: int,
     mesh: Mesh | None,
 ) -> Validate | None:
-    """Scores the validation text by `same_targets`, or the samples of the split "valid" by `bits`,
-    at the training length. None where the text is shorter than one window.
+    """Scores the validation text by the first metric of the task, or the samples of the split
+    "valid" by `bits`, at the training length. None where the text is shorter than one window.
     """
     config, cuts = EvalConfig((length,), swaps=(), batch_tokens=batch_tokens), {}
     if task.reads_text:
-        config, cuts = _text_windows(config, text, length)
+        config, cuts = _text_windows(config, text, length, task)
         if not cuts:
             return None
     else:
@@ -147,12 +147,12 @@ def validation(
 # The evaluation of VALIDATED targets, or of half or a quarter of them and so on, and its windows;
 # {} where the text has none.
 def _text_windows(
-    config: EvalConfig, text: Tokens, length: int
+    config: EvalConfig, text: Tokens, length: int, task: Task
 ) -> tuple[EvalConfig, dict[tuple[str, int], Windows]]:
     targets = VALIDATED
     while targets >= max(1, length // 2):
-        fields = {"metrics": ("same_targets",), "targets": targets}
-        resolved = dataclasses.replace(config, **fields).resolved(length)
+        fields = {"metrics": task.metrics[:1], "targets": targets}
+        resolved = dataclasses.replace(config, **fields).resolved(length, task=task)
         with contextlib.suppress(ValueError):
             return resolved, cuts_of(text.splits["valid"], resolved, text.tokenizer)
         targets //= 2

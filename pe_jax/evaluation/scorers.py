@@ -53,8 +53,9 @@ class TextScorer:
                 scored.append(self._score(key, targets, took if timed else None))
         return scored
 
-    # -ln p of the targets of windows that metrics share, [W, last]; of prompts [W, last, 2] by
-    # `nats_and_lag`, with a divergence [W, last, 2] by `target_nats`. And the seconds of the pass.
+    # -ln p of the targets of windows that metrics share, [W, last]; of prompts and masked text
+    # [W, last, 2] by `nats_and_lag`, with a divergence [W, last, 2] by `target_nats`. And the
+    # seconds of the pass.
     def _targets(
         self, part: Pass, names: Sequence[str], replica: Replica
     ) -> tuple[np.ndarray | Missing, float | None]:
@@ -71,7 +72,7 @@ class TextScorer:
             same = part == self.reference  # the pass has these rows itself
             given = copies(self.programs.session.mesh, rows), np.int32(cut.first)
             options, took = {"same": same}, seconds if same else 0.0
-        elif isinstance(cut.metric, PromptMetric):
+        elif isinstance(cut.metric, PromptMetric) or cut.metric.masks:
             options = {"measure": nats_and_lag}
         elif part.way.memory:
             segment = self.programs.models.segment
@@ -116,7 +117,8 @@ class TextScorer:
         compares = getattr(cut.metric, "compares", "")
         if isinstance(targets, np.ndarray) and isinstance(cut.metric, TextMetric):
             if targets.ndim == 3:
-                targets = targets[..., int(compares == "divergence")]
+                second = compares == "divergence" or cut.metric.masks == "choices"
+                targets = targets[..., int(second)]
             if compares == "keys":
                 keys, _ = self._kept("keys", key.metric, key.replica)
                 if isinstance(keys, Missing):

@@ -84,7 +84,8 @@ def target_nats(
 
     Args:
         params: those of one seed.
-        tokens: [B, E + 1].
+        tokens: [B, E + 1]. Of a model that is not causal the last E are the targets and, with those
+            below 0 hidden, the input.
         first: the index of the first window among all, which its random positions depend on.
         reference: rows [W, last, D] of the same targets. The result is then [B, last, 2]: -ln q,
             and KL(p || q) = sum_v p_v (ln p_v - ln q_v) over the vocabulary, p predicted from these
@@ -98,7 +99,11 @@ def target_nats(
         same: the reference rows are those of the windows, and are not computed again.
         blockwise: attention is blockwise whatever the model's config says.
     """
-    model, targets = _merged(graphdef, params, blockwise), tokens[:, -last:]
+    model, inputs, until = _merged(graphdef, params, blockwise), tokens[:, :-1], None
+    if not model.config.causal:
+        inputs, until = jnp.where(tokens < 0, model.config.vocab - 1, tokens)[:, 1:], -1
+        tokens = jnp.where(tokens < 0, ~tokens, tokens)
+    targets = tokens[:, -last:]
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(
         first + jnp.arange(len(tokens))
     )
@@ -109,12 +114,11 @@ def target_nats(
         reference = jnp.take(reference, number, axis=0, mode="clip")  # copies may fill up a batch
     rows: Any = reference
     if not same:
-        inputs = tokens[:, :-1]
         rows, _ = model(inputs, encodings=encodings, key=keys, last=last, scan=True, rows=True)
     if measure is None:
         return rows
     if reference is None:
-        return of_logits(measure, model, rows, targets)
+        return of_logits(measure, model, rows, targets, until)
 
     def divergence(logits, given):
         p, q = jax.nn.log_softmax(model.logits_of(given[1])), jax.nn.log_softmax(logits)
@@ -208,6 +212,7 @@ def predict(
     tokens, targets, scored = sample
     size = jnp.asarray(task.size(n))
     logits, _ = model(tokens, encodings=encodings, key=keys, size=size, scan=True)
+    logits = logits[..., :-1] if task.masks() else logits
     right = (logits.argmax(-1) == targets) & scored
     nats = NATS(logits, targets)
     first, labels = task.first_label(), task.labels()

@@ -12,6 +12,7 @@ and every length and encoding scores the same number of tokens.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -19,7 +20,7 @@ import numpy as np
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import NoRoom, Predictions, PromptMetric, Request, TextMetric
+from pe_jax.metric import DRAWS, NoRoom, Predictions, PromptMetric, Request, TextMetric
 from pe_jax.record import Replica
 
 CURVE_BINS = 64
@@ -33,7 +34,9 @@ class Windows:
     length: int
     """E."""
     tokens: np.ndarray
-    """int32 [W, E + 1]; 0 beyond a document's end, which no scored row sees or predicts."""
+    """int32 [W, E + 1]; 0 beyond a document's end, which no scored row sees or predicts. Of a token
+    that is hidden its complement, ~id.
+    """
     sizes: np.ndarray
     """int [W, E]: the bytes of each row's target."""
     scored: np.ndarray
@@ -41,6 +44,8 @@ class Windows:
     depths: np.ndarray | None = None
     """float [W, E]: in prompts, the place in the text of the needle that a target belongs to, in
     [0, 1]; NaN for other targets."""
+    weights: np.ndarray | None = None
+    """float [W, E]: factors of -ln p of each row's target; None: 1."""
     first: int = 0
     """Of a part, the number of its first window in the whole."""
     bos: int | None = None
@@ -93,6 +98,8 @@ class Windows:
             nats, lag = targets[..., 0], targets[..., 1]
             right, unknown = (lag == 0) & scored, np.full(scored.shape, np.nan)
             return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
+        if self.weights is not None:
+            targets = targets * self.weights[:, -targets.shape[1] :]
         return self.metric.value(targets[scored], self.sizes[:, -targets.shape[1] :][scored])
 
     def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
@@ -136,7 +143,8 @@ def windows(
     if isinstance(scorer, PromptMetric):
         return _prompts(scorer, length, config.samples, tokenizer, documents)
     least = scope.longest + scorer.beyond
-    long = [d for d in documents if len(d) >= least]
+    numbers = [number for number, d in enumerate(documents) if len(d) >= least]
+    long = [documents[number] for number in numbers]
     if not long:
         most = max((len(d) for d in documents), default=0)
         raise ValueError(
@@ -162,7 +170,22 @@ def windows(
     scored = np.stack([(row >= place.begin) & (row < place.end) for place in places])
     targets = tokens[:, 1:]
     sizes = np.ones_like(targets) if tokenizer is BYTES else tokenizer.sizes[targets]
-    return Windows(scorer, length, tokens, sizes, scored, bos=tokenizer.bos)
+    if not scorer.masks:
+        return Windows(scorer, length, tokens, sizes, scored, bos=tokenizer.bos)
+    rates = np.array([[place.rate] for place in places])
+
+    @functools.lru_cache(DRAWS)
+    def drawn(number: int, draw: int) -> np.ndarray:
+        return np.random.default_rng((number, draw)).random(len(documents[number]), np.float32)
+
+    rows = [drawn(numbers[p.document], p.draw)[p.start + 1 : p.start + 1 + length] for p in places]
+    hidden = np.where(rates > 0, np.stack(rows) < rates, scored)
+    tokens[:, 1:] = np.where(hidden, ~targets, targets)
+    if not (hidden & scored).any():
+        raise ValueError("none of the scored tokens is hidden: raise eval.rate or eval.targets")
+    if scorer.masks == "bound":
+        return Windows(scorer, length, tokens, sizes, scored, weights=hidden / rates)
+    return Windows(scorer, length, tokens, sizes, scored & hidden)
 
 
 # Prompts as windows: the answers are scored, and a prompt of fewer than E + 1 tokens stands at the

@@ -18,6 +18,7 @@ import numpy as np
 from pe_jax import contract, metric
 from pe_jax.errors import nearest
 from pe_jax.metric import (
+    DRAWS,
     Metric,
     NoRoom,
     Place,
@@ -55,6 +56,38 @@ def nonoverlapping(sizes, E, scope) -> Iterator[Place]:
         for start in range(begin, end, E):
             yield Place(document, start, 0, min(E, end - start))
         left -= longest
+
+
+def masked(sizes, E, scope) -> Iterator[Place]:
+    """Fixed places m, evenly spread over the documents. The window is [m - E/2, m + E/2), and its k
+    tokens in the middle are scored, k = L/2 by default: the same targets at every E, each of which
+    sees E - 1 tokens, some of them hidden, on both sides.
+    """
+    yield from (place._replace(rate=scope.rate) for place in _centred(sizes, E, scope))
+
+
+def alone(sizes, E, scope) -> Iterator[Place]:
+    """A window of `masked` for each of its k tokens in the middle, which alone is hidden."""
+    for place in _centred(sizes, E, scope):
+        for row in range(place.begin, place.end):
+            yield place._replace(begin=row, end=row + 1)
+
+
+def diffused(sizes, E, scope) -> Iterator[Place]:
+    """DRAWS windows of `masked` for each place, with rates drawn from DRAWS equal parts of (0, 1],
+    one from each: the same at every E.
+    """
+    shares = np.random.default_rng(0)
+    for place in _centred(sizes, E, scope):
+        for draw, share in enumerate(shares.random(DRAWS).tolist()):
+            yield place._replace(rate=(draw + 1 - share) / DRAWS, draw=draw)
+
+
+def _centred(sizes, E: int, scope) -> Iterator[Place]:
+    k, longest = scope.last, scope.longest
+    for document, e in _ends(sizes, scope.targets // k, longest + 1, k):
+        begin = E // 2 - k // 2
+        yield Place(document, e - longest + longest // 2 - E // 2 - 1, begin, begin + k)
 
 
 # (document, e) of `count` places e, evenly spread over the documents, with e >= least and at least
@@ -102,6 +135,12 @@ def _by_distance(predictions: Predictions) -> float:
 
 
 # The metrics that the package has
+
+
+CENTRED = (
+    "The targets are the same tokens at every length: the {last} tokens around fixed places in "
+    "{split} documents, L being the training length. The window around them grows on both sides."
+)
 
 
 def _of_ruler(
@@ -178,6 +217,45 @@ METRICS: dict[str, Metric] = {
             uses=("last",),
             compares="keys",
             value=lambda nats, _: float(np.exp(nats.mean(dtype=np.float64))),
+        ),
+        TextMetric(
+            "masked_tokens",
+            "{rate} of the tokens are hidden, each by a draw that its place in the text decides; "
+            f"{CENTRED} The mean of -log2 p over the bytes of the hidden ones among these.",
+            places=masked,
+            uses=("last",),
+            masks="nats",
+        ),
+        TextMetric(
+            "first_choices",
+            "Of the hidden tokens of masked_tokens the share whose most likely token is right.",
+            unit="% right",
+            better="higher",
+            places=masked,
+            uses=("last",),
+            masks="choices",
+            value=lambda wrong, _: 100 - 100 * float(wrong.mean(dtype=np.float64)),
+        ),
+        TextMetric(
+            "pseudo_perplexity",
+            "Pseudo-perplexity (Salazar et al., 2020): exp of the mean of -ln p over tokens that "
+            f"are hidden one at a time, in a window of their own each. {CENTRED} Tables have its "
+            "logarithm, whose differences can be tested.",
+            unit="nats per token",
+            logarithm=True,
+            places=alone,
+            uses=("last",),
+            masks="nats",
+            value=lambda nats, _: float(np.exp(nats.mean(dtype=np.float64))),
+        ),
+        TextMetric(
+            "diffusion_bound",
+            "The bound of masked diffusion on -log2 p of the text: the mean, over rates t from 0 "
+            "to 1 at which tokens are hidden, of -log2 p of the hidden ones over t. "
+            f"{CENTRED} Each is drawn {DRAWS} times, at rates of its own.",
+            places=diffused,
+            uses=("last",),
+            masks="bound",
         ),
         SampleMetric(
             "accuracy",

@@ -69,7 +69,7 @@ class LmConfig:
     tie_embeddings: bool = False
     """Whether the output matrix is the token embeddings, scaled."""
     causal: bool = True
-    """Whether a query sees no later key."""
+    """Whether a query sees no later key; False for a task that hides tokens, as masked_text."""
     embed_std: NotNegative = 1.0
     """Initial standard deviation of the token embeddings. At unit scale a sinusoid does not drown
     them."""

@@ -291,10 +291,15 @@ def _as_nnx(arrays) -> nnx.Dict:
 
 
 def of_logits(
-    measure: Callable, model: LM, rows: Float[Array, "B T D"], targets: Any
+    measure: Callable,
+    model: LM,
+    rows: Float[Array, "B T D"],
+    targets: Any,
+    until: int | None = None,
 ) -> Float[Array, "B T ..."]:
     """measure(logits [B, T, V], targets), which acts on each token alone, from the `rows` of
-    `LM.__call__(rows=True)`. Targets are a tree of arrays [B, T, ...].
+    `LM.__call__(rows=True)`. Targets are a tree of arrays [B, T, ...]. The logits are those of the
+    ids below `until`, as of a slice.
 
     More than MOST logits are computed in chunks of tokens, and again in the backward pass: a step
     of training then has four products with the vocabulary, not three.
@@ -302,7 +307,7 @@ def of_logits(
 
     def of_chunk(chunk):
         rows, targets = chunk
-        return measure(model.logits_of(rows), targets)
+        return measure(model.logits_of(rows)[..., :until], targets)
 
     batch, T = rows.shape[:2]
     size = min(T, max(1, MOST // (batch * model.config.vocab)))

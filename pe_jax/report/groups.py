@@ -17,6 +17,7 @@ the memory of training, which the label says, and the vocabulary, which the toke
 """
 WORDS = {
     "task.name": "{}",
+    "task.rate": "{} hidden in training",
     "train.rate": "rate {}",
     "train.length": "trained at {} tokens",
     "train.steps": "{:,} step{s}",
@@ -25,6 +26,7 @@ WORDS = {
     "eval.targets": "{:,} target{s}",
     "eval.samples": "{:,} sample{s} a length",
     "eval.last": "the last {} tokens of a window scored",
+    "eval.rate": "{} hidden",
     "eval.longest": "evaluated at up to {} tokens",
     "lm.layers": "{} layer{s}",
     "lm.model": "width {}",
@@ -195,10 +197,20 @@ def conditions(result: Result) -> dict[str, Any]:
         "eval.targets": scoring.get("targets"),
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),
         "eval.samples": scoring.get("samples") if drawn else None,
+        "eval.rate": scoring.get("rate"),
+        **_of_task(result),
         "eval.longest": max([*scoring.get("lengths", ()), length]),
         **{f"lm.{name}": value or None for name, value in lm.items() if name not in FREE},
     }
     return shared | dict.fromkeys(OF_TEXT) if drawn else shared
+
+
+def _of_task(result: Result) -> dict[str, Any]:
+    # The fields of the task of a run on text; of `text` itself none.
+    task = result.config.get("task", {})
+    if draws(result) or task.get("name", "text") == "text":
+        return {}
+    return {f"task.{name}": value for name, value in task.items()}
 
 
 def other_text(result: Result) -> CorpusRecord | None:

@@ -103,6 +103,7 @@ def _metric(table: Table) -> Iterator[str]:
         "alike": "for all models and seeds" if table.replicate == "seed" else "with every swap",
         "oracle": "the Bayes-optimal prediction" if draws(run) else "a model trained at it",
         "last": str(scoring.get("last") or "L/2"),
+        "rate": f"{100 * (scoring.get('rate') or 0):.3g} %",
     }.items():
         text = text.replace(f"{{{field}}}", value)
     yield capital(text)

@@ -35,7 +35,7 @@ SOLVED, SOLVED_BEYOND = 99.0, 90.0
 seed a length beyond it."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows of text."""
-CROP = ("same_targets", "nonoverlapping")
+CROP = ("same_targets", "nonoverlapping", "masked_tokens", "first_choices")
 """The metrics that score the same tokens at every length."""
 COLUMNS = 7
 """How many lengths a table of samples has at most."""

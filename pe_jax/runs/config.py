@@ -157,10 +157,12 @@ def checked(config: Mapping[str, Any]) -> Checked:
     _check_together(sections, task)
     vocabulary = task.vocab()
     if task.reads_text:
-        vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
-    sections["lm"] = dataclasses.replace(lm, vocab=vocabulary)
+        vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer)) + task.masks()
+    sections["lm"] = dataclasses.replace(lm, vocab=vocabulary, causal=task.causal)
+    whole["lm"] = whole["lm"] | {"causal": task.causal}
     sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
-    whole["eval"] = whole["eval"] | {"metrics": sections["eval"].metrics}
+    resolved = {name: getattr(sections["eval"], name) for name in ("metrics", "rate")}
+    whole["eval"] = whole["eval"] | resolved
     return Checked(whole, members, task, sections)
 
 
@@ -169,7 +171,7 @@ def _check_together(sections: Mapping[str, Any], task: Task) -> None:
     lm, train, run = (sections[name] for name in ("lm", "train", "run"))
     samples.parts(task, train)
     mesh.check(run.mesh, len(run.seeds), train.batch)
-    if train.loss == "all" and not lm.causal:
+    if train.loss == "all" and not task.causal:
         raise ValueError(
             "train.loss=all has each token predict the next, which a model with lm.causal=False "
             "sees: use lm.causal=True or train.loss=scored"

@@ -61,9 +61,12 @@ def _of_data(checked: Checked) -> Mapping[str, Any]:
         task, curriculum = tasks.identity(config["task"]), config["train"]["curriculum"]
         drawn = {"task": task, "curriculum": curriculum, **files}
         return drawn | ({"loss": "all"} if config["train"]["loss"] == "all" else {})
+    if config["task"]["name"] != "text":
+        files["task"] = tasks.identity(config["task"])
     if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
         return {"data": data | {"tokenizer": "own"}, **files}
-    return {"data": data, "sources": files["sources"] | tokenizer.sources(data["tokenizer"])}
+    files["sources"] |= tokenizer.sources(data["tokenizer"])
+    return {"data": data, **files}
 
 
 @functools.cache  # a sweep of a thousand learning rates has one model

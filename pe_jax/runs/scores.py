@@ -258,6 +258,7 @@ def protocol_of(
     if task.reads_text:  # "stride" as in earlier releases, so that their scores are known
         parts |= {"longest": config.scope.longest, "stride": max(1, length // 2)}
     parts |= {"reference": config.reference} if config.reference != length else {}
+    parts |= {"rate": config.rate} if config.rate else {}
     parts |= {"seed": seeds[0]} if config.by == "place" and tuple(seeds) != (0,) else {}
     files = scoring_files([swap] if swap else [], [metric])
     digest = sha256(canonical([parts, files]))[:8]

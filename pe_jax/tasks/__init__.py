@@ -12,11 +12,11 @@ from pe_jax import contract
 from pe_jax.task import Task
 
 NAMES = """
-text even_pairs parity_check cycle_navigation modular_arithmetic modular_arithmetic_brackets
-solve_equation stack_manipulation reverse_string duplicate_string odds_first
-missing_duplicate_string bucket_sort binary_addition binary_multiplication compute_sqrt mqar
-induction selective_copy passkey flip_flop dyck markov counting indirect_indexing grid_navigation
-query_kernel copy reverse addition summation sort parity
+text masked_text even_pairs parity_check cycle_navigation modular_arithmetic
+modular_arithmetic_brackets solve_equation stack_manipulation reverse_string duplicate_string
+odds_first missing_duplicate_string bucket_sort binary_addition binary_multiplication compute_sqrt
+mqar induction selective_copy passkey flip_flop dyck markov counting indirect_indexing
+grid_navigation query_kernel copy reverse addition summation sort parity
 """
 """In the order of tables; each is a file of this folder."""
 

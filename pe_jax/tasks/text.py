@@ -18,7 +18,7 @@ class Text(Task):
     def vocab(self):
         return 256  # bytes; the tokenizer may have more
 
-    def cut(self, window):
+    def cut(self, window, key, vocab):
         return Sample(window[:-1], window[1:], jnp.ones(len(window) - 1, bool))
 
 

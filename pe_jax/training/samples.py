@@ -9,6 +9,7 @@ With train.loss=all, tokens without a target predict the next token.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -33,8 +34,8 @@ class Batch(NamedTuple):
     """How many of the S tokens there are; None: all."""
 
 
-Draw = Callable[[Array, Key[Array, ""]], Batch]
-"""draw(rows, key): the samples of one seed and step."""
+Draw = Callable[[Array, Key[Array, ""], int], Batch]
+"""draw(rows, key, vocab): the samples of a seed and step, for a model that reads `vocab` tokens."""
 
 Part = tuple[int, ...]
 """Lengths whose samples are padded to the size of the last, rising."""
@@ -68,10 +69,12 @@ def drawing(task: Task, config: TrainConfig, part: Part) -> Draw:
     """Draws the samples of a step whose lengths are in `part`; for a task that reads text `rows`
     are its windows.
     """
-    if task.reads_text:
-        return lambda windows, key: Batch(jax.vmap(task.cut)(windows))
 
-    def draw(rows, key):
+    def cut(windows, key, vocab):
+        keys = jax.random.split(key, len(windows))
+        return Batch(jax.vmap(functools.partial(task.cut, vocab=vocab))(windows, keys))
+
+    def draw(rows, key, vocab):
         of_length, of_rows = jax.random.split(key)
         n = jnp.asarray(part)[jax.random.randint(of_length, (), 0, len(part))]
         keys = jax.vmap(jax.random.fold_in, (None, 0))(of_rows, rows)
@@ -82,7 +85,7 @@ def drawing(task: Task, config: TrainConfig, part: Part) -> Draw:
             drawn = jax.vmap(_of_every_token, (0, None))(drawn, size)
         return Batch(drawn, size)
 
-    return draw
+    return cut if task.reads_text else draw
 
 
 # The sample with the next token as the target of each token that has none.

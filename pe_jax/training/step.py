@@ -113,7 +113,8 @@ def make_steps(
         step = state["step"]
         replicas = {name: leaf for name, leaf in state.items() if name != "step"}
         draws = [samples.drawing(task, config, part) for part in parts]
-        of_parts = [_step_of_replica(graphdef, config, draw, step) for draw in draws]
+        until = -1 if task.masks() else None
+        of_parts = [_step_of_replica(graphdef, config, draw, step, until) for draw in draws]
         replicas, measured = jax.lax.switch(
             samples.part_of(parts, step),
             [functools.partial(_each, step_replica, mesh=mesh) for step_replica in of_parts],
@@ -129,9 +130,10 @@ def make_steps(
     return steps
 
 
-# step_replica((state, batch, seed)) -> state, measured: one step, with samples by `draw`.
+# step_replica((state, batch, seed)) -> state, measured: one step, with samples by `draw`, whose
+# targets are below id `until`.
 def _step_of_replica(
-    graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw, step: Array
+    graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw, step: Array, until: int | None
 ) -> Callable:
     # (mean nats a predicted token, the memory after the segment); `before` is the memory, or {}
     def loss(params, before, batch, key):
@@ -141,7 +143,8 @@ def _step_of_replica(
             numbers, fresh = batch
             memory = Memory.of_state(before).forgotten(fresh)
         positions, dropout = jax.random.split(key)
-        (inputs, targets, scored), size = draw(numbers, jax.random.fold_in(key, 2))
+        key = jax.random.fold_in(key, 2)
+        (inputs, targets, scored), size = draw(numbers, key, model.config.vocab)
         tokens = inputs.shape[1] + model.config.memory
         rows, memory = model(
             inputs,
@@ -157,8 +160,9 @@ def _step_of_replica(
         )
         cross_entropy = optax.softmax_cross_entropy_with_integer_labels
         with jax.named_scope("loss"):
-            nats = of_logits(cross_entropy, model, rows, targets)
-        return nats.mean(where=scored), memory.state() if memory else {}
+            nats = of_logits(cross_entropy, model, rows, targets, until)
+        mean = nats.mean(where=scored) if scored.dtype == bool else (scored * nats).mean()
+        return mean, memory.state() if memory else {}
 
     optimizer, gradient = config.optimizer(), jax.value_and_grad(loss, has_aux=True)
 

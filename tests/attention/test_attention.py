@@ -63,8 +63,8 @@ def numpy(params):
 
 
 def settings():
-    """(name, kind): a memory before the queries for all; scattered positions and both directions
-    where attention lays distances out or masks.
+    """(name, kind): a memory before the queries, and both directions for all that serve them;
+    scattered positions where attention lays distances out or masks.
     """
     for name in CLIPPED:
         yield from ((name, "memory"), (name, "bidirectional"))
@@ -72,14 +72,13 @@ def settings():
         used = {hook for e in encodings(name) for hook in sites(e)}
         if "positions" in used:
             yield name, "scattered"
-            continue
-        yield name, "memory"
-        if name == "nope" or (
-            used & {*RELATIVE, "reach"} and (name in ENCODINGS or name in EXOTIC)
-        ):
-            yield name, "scattered"
-            if serves_both_directions(name):
-                yield name, "bidirectional"
+        else:
+            yield name, "memory"
+            relative = used & {*RELATIVE, "reach"} and (name in ENCODINGS or name in EXOTIC)
+            if name == "nope" or relative:
+                yield name, "scattered"
+        if name not in CLIPPED and serves_both_directions(name):
+            yield name, "bidirectional"
 
 
 def kinds(name, kind):

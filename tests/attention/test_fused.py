@@ -74,7 +74,7 @@ def settings():
         moved = "positions" in used and used & set(TABLES)
         if moved or used & set(REFUSED) or name in UNFUSED:
             continue
-        both = used & IN_TILES and serves_both_directions(name)
+        both = serves_both_directions(name)
         for causal in (True, False) if both else (True,):
             for target in TARGETS:
                 yield name, causal, target

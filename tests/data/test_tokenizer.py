@@ -44,7 +44,7 @@ PROSE = (
 )
 SIZE = 320
 
-OF_TEXT = tuple(name for name, metric in METRICS.items() if isinstance(metric, TextMetric))
+OF_TEXT = tuple(name for name, m in METRICS.items() if isinstance(m, TextMetric) and not m.masks)
 
 
 def document(text):

@@ -32,7 +32,7 @@ from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
 from pe_jax.training.step import structure
 
-OF_TEXT = tuple(name for name, metric in METRICS.items() if isinstance(metric, TextMetric))
+OF_TEXT = tuple(name for name, m in METRICS.items() if isinstance(m, TextMetric) and not m.masks)
 FAR = 1000000  # between the tokens of two documents
 
 

@@ -32,7 +32,7 @@ def lengths_of_steps(task, config, seed=0):
         rows, S = jnp.arange(config.batch), task.size(config.length)
 
         def padded(draw):
-            batch, size = draw(rows, key)
+            batch, size = draw(rows, key, task.vocab())
             return size, jnp.pad(batch.tokens, ((0, 0), (0, S - batch.tokens.shape[1])))
 
         return jax.lax.switch(number, [lambda draw=draw: padded(draw) for draw in draws])
@@ -84,7 +84,7 @@ def test_with_a_loss_of_all_each_token_without_a_target_predicts_the_next():
     rows, drawn = jnp.arange(64), []
     for config in (dataclasses.replace(whole, loss="scored"), whole):
         draw = jax.jit(samples.drawing(task, config, (4, 10)))
-        both = (draw(rows, jax.random.key(i)) for i in range(20))
+        both = (draw(rows, jax.random.key(i), task.vocab()) for i in range(20))
         batch, size = next((batch, size) for batch, size in both if size == 4)
         drawn.append(jax.tree.map(np.asarray, batch))
     scored, every = drawn
