@@ -68,7 +68,7 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
     """The score of each method on the samples of length n of a task, or of its variant that `way`
     names, by each metric of a resolved config that it has a value of.
     """
-    task = variant(task, way.variant)
+    task = variant(task, way.variant).scored_form()
     samples, metrics, last = config.samples, config.metrics, config.scope.last
     longest = padded(task, n)
     numbers = np.arange(2 * samples, dtype=np.int32)

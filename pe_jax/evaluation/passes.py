@@ -106,7 +106,7 @@ def plan(
     passes = []
     for way in config.ways:
         members = swap(encodings, way.swap) if way.swap else encodings
-        of_way = variant(task, way.variant)
+        of_way = variant(task, way.variant).scored_form()
         if way.memory:
             memory.check(encodings, way.memory, segment)
         for length in config.lengths:

@@ -15,6 +15,9 @@ from pe_jax.tasks import TASKS
 GONE: dict[str, dict[str, Any]] = {"dyck": {"behind_closing": False}}
 """Fields of earlier releases, by task, with the one value that this release computes."""
 
+ADDED: dict[str, tuple[str, ...]] = {"markov": ("masked", "rate")}
+"""Fields that earlier releases lack, by task: at their defaults nothing changes."""
+
 
 def make(section: Mapping[str, Any], causal: bool = True) -> Task:
     """The task of a section, {"name": "reverse_string", FIELD: VALUE, ...}, for a model that is
@@ -42,7 +45,10 @@ def whole(section: Mapping[str, Any]) -> dict[str, Any]:
 
 def identity(section: Mapping[str, Any]) -> dict[str, Any]:
     """The whole section as earlier releases have it, whose runs are known by its hash."""
-    return whole(section) | GONE.get(section.get("name", "text"), {})
+    name = section.get("name", "text")
+    usual, added = _defaults(name), ADDED.get(name, ())
+    fields = whole(section).items()
+    return {f: v for f, v in fields if f not in added or v != usual[f]} | GONE.get(name, {})
 
 
 def hints(name: str) -> dict[str, Any]:

@@ -25,8 +25,8 @@ def drawn(task: Task, n, longest: int, count: int, seed=0) -> Sample:
 
 @functools.cache  # a sweep has the same task in many runs
 def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 0) -> None:
-    """The checks of `testing.check` of a task that draws its samples, on `count` of each length,
-    or on a hundred in all; lengths (): its ten shortest.
+    """The checks of `testing.check` of a task that draws its samples, in the form that is scored,
+    on `count` of each length, or on a hundred in all; lengths (): its ten shortest.
 
     A sample is what the oracle says, has a scored token, ids below `vocab`, targets among the
     labels, and scores no padding. Drawn targets are held against the rows p of `Task.bayes`,
@@ -35,6 +35,7 @@ def check_task(task: Task, lengths: tuple[int, ...] = (), count: int = 0) -> Non
     are drawn from p; above it, by twice its greatest term more, since one rare target among few can
     add so much. `guess`, `depths` and `distances` have an entry for each token.
     """
+    task = task.scored_form()
     every = sorted(lengths) or [*itertools.islice(filter(task.has, range(1, 2**16)), 10)]
     if not every:
         raise ValueError(f"{type(task).__name__}.has allows no length below 2^16")

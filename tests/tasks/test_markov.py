@@ -3,6 +3,7 @@ rows, samples that end alike, and the Bayes-optimal prediction.
 """
 
 import dataclasses
+import itertools
 import math
 
 import jax
@@ -14,6 +15,7 @@ from test_tasks import samples
 from pe_jax.evaluation.baselines import baselines
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.task import Sample, Task
+from pe_jax.tasks import section
 from pe_jax.tasks.markov import Markov
 from pe_jax.testing import check_task
 from pe_jax.testing.tasks import drawn
@@ -155,3 +157,110 @@ def test_a_rare_target_among_few_is_no_error():
 def test_a_wrong_prediction_is_refused(task, said):
     with pytest.raises(ValueError, match=said):
         check_task(task, (100,), 20)
+
+
+# Chains with hidden tokens
+
+
+MASKED = Markov(symbols=3, masked=True, rate=0.0)
+
+
+def test_the_worked_example_of_a_hidden_token():
+    p = MASKED.bayes([0, 1, 1, 3, 1])[3]
+    np.testing.assert_allclose(p, np.array([1 / 8, 3 / 10, 1 / 12, 0]) * 120 / 61)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [0, 1, 1, 2, 0, 0, 1, 3, 1, 2, 2, 0, 1, 1],
+        [2, 2, 2, 1, 2, 2, 0, 3, 2, 2, 1, 2, 2, 2],
+        [0, 1, 2, 0, 1, 2, 0, 3, 2, 0, 1, 2, 0, 1],
+        [1, 3, 2],
+    ],
+)
+def test_the_prediction_of_a_hidden_token_is_the_posterior_over_drawn_matrices(tokens):
+    """400,000 matrices, each weighed by the probability of the visible transitions."""
+    matrix = np.random.default_rng(0).dirichlet(np.ones(3), (400_000, 3))
+    at = tokens.index(3)
+    pairs = [(a, b) for a, b in itertools.pairwise(tokens) if 3 not in (a, b)]
+    weight = math.prod((matrix[:, a, b] for a, b in pairs), start=np.ones(len(matrix)))
+    joint = weight[:, None] * matrix[:, tokens[at - 1]] * matrix[:, :, tokens[at + 1]]
+    p = joint.sum(0) / joint.sum()
+    error = np.sqrt(((joint - p * joint.sum(1, keepdims=True)) ** 2).sum(0)) / joint.sum()
+    assert error.max() < 0.01
+    np.testing.assert_array_less(np.abs(MASKED.bayes(tokens)[at, :3] - p), 4.5 * error)
+
+
+def hidden_bits(n, count):
+    """Bits of the hidden token by the best prediction, and by others: a sharper one, a flatter one,
+    one that cannot tell left from right, and the frequencies of the symbols; [methods, count].
+    """
+    task = Markov(masked=True, rate=0.0)
+    batch, k, bits = drawn(task, np.int32(n), n, count), 8, []
+    for tokens, targets in zip(np.asarray(batch.tokens), np.asarray(batch.targets), strict=True):
+        at = n // 2
+        best = task.bayes(tokens)[at, :k]
+        pairs, left, right = np.ones((k + 1, k + 1)), tokens[:-1], tokens[1:]
+        np.add.at(pairs, (np.concatenate([left, right]), np.concatenate([right, left])), 1)
+        pairs = pairs[:k, :k]
+        rows = pairs / pairs.sum(1)
+        unoriented = rows[tokens[at - 1]] * rows[:, tokens[at + 1]]
+        bag = np.bincount(tokens, minlength=k + 1)[:k] + 1.0
+        methods = best, best**1.3, best**0.8, unoriented, bag
+        bits.append([-math.log2(p[targets[at]] / p.sum()) for p in methods])
+    return np.array(bits).T
+
+
+@pytest.mark.parametrize(("n", "expected", "count"), [(64, 2.556, 4000), (1024, 2.129, 2000)])
+def test_the_bits_of_a_hidden_token_are_those_of_the_table_and_nothing_is_below(n, expected, count):
+    """The table has a standard error of 0.02, and these samples one of 0.017 and 0.03."""
+    best, *others = hidden_bits(n, count)
+    error = best.std() / math.sqrt(count)
+    assert best.mean() == pytest.approx(expected, abs=3 * math.hypot(error, 0.02))
+    for other in others:
+        assert (other - best).mean() > 3 * (other - best).std() / math.sqrt(count)
+
+
+def test_around_the_hidden_token_samples_grow_on_both_sides():
+    task, lengths = Markov(masked=True, rate=0.0), (3, 40, 41, 300)
+    short = [samples(task, n, longest=300) for n in lengths]
+    for one in zip(*short, strict=True):
+        whole, targets, scored = one[-1]
+        for n, (tokens, own, at) in zip(lengths, one, strict=True):
+            first = 150 - n // 2
+            assert tokens == whole[first : first + n] and own == targets[first : first + n]
+            assert np.flatnonzero(at).tolist() == [n // 2] and tokens[n // 2] == 8
+    assert np.flatnonzero(scored).tolist() == [150]
+
+
+def test_in_training_tokens_apart_are_hidden():
+    task = Markov(masked=True, rate=0.2)
+    counts = []
+    for tokens, targets, scored in samples(task, 60, 2000, longest=64):
+        hidden = np.array(tokens) == 8
+        assert hidden.any() and not hidden[0] and not hidden[-1]
+        assert not (hidden[1:] & hidden[:-1]).any() and (hidden == scored).all()
+        assert (np.where(hidden, targets, tokens) == targets).all()
+        counts.append(hidden.sum())
+    # Of U(0, 0.4) each token is hidden by a draw of its own, but behind another.
+    assert np.mean(counts) == pytest.approx(60 * (0.2 - 0.4**2 / 3), rel=0.05)
+    assert min(counts) <= 2 and max(counts) >= 18
+    assert task.scored_form() == dataclasses.replace(task, rate=0.0)
+    assert not task.causal and Markov().scored_form() == Markov()
+
+
+def test_chains_with_hidden_tokens_have_their_matrix_on_both_sides(monkeypatch):
+    matrix = np.array([[0.1, 0.8, 0.1], [0.2, 0.1, 0.7], [0.5, 0.3, 0.2]])
+    monkeypatch.setattr(jax.random, "dirichlet", lambda *_: jnp.asarray(matrix, jnp.float32))
+    chains = np.array([targets for _, targets, _ in samples(MASKED, 50, 800)])
+    for side in (chains[:, :26], chains[:, 25:]):
+        pairs = np.zeros((3, 3))
+        np.add.at(pairs, (side[:, :-1], side[:, 1:]), 1)
+        np.testing.assert_allclose(pairs / pairs.sum(-1, keepdims=True), matrix, atol=0.02)
+
+
+def test_the_identity_of_chains_that_hide_nothing_stays():
+    assert section.identity({"name": "markov"}) == {"name": "markov", "symbols": 8}
+    hidden = section.identity({"name": "markov", "masked": True})
+    assert hidden == {"name": "markov", "symbols": 8, "masked": True}
