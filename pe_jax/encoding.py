@@ -85,6 +85,8 @@ class Encoding:
         super().__init_subclass__(**kwargs)
         if cls.family is None and "family" not in vars(cls):
             cls.family = cls.__name__
+        if cls.mix is not Encoding.mix and cls.causal_only is None:
+            cls.causal_only = "the state of a mixer goes from earlier tokens to later ones"
         contract.check_class(cls, Encoding)
 
     def __post_init__(self):
@@ -162,6 +164,19 @@ class Encoding:
         token, as in `positions`, tokens are below 0: a hook that reads neighbours leaves these out.
         """
         return x
+
+    def mix(self, params: Params, x: Float[Array, "L D"], state):
+        """(y [L, D], the state after the last token): takes the place of attention in its layers,
+        from a layer's normalised input x. y is added to the residual stream, so that a mixer has
+        all its matrices among its parameters, and the layer has none of attention's.
+
+        `state` is a tree of arrays of constant shapes, or None where a text begins. A text, its
+        parts and single tokens give the same numbers, and the state is all that goes from one to
+        the next. Other members of its layers may override `positions` and `embed`. A class that has
+        `embed`, too, chooses by `where`: `embed` on the model's input, or `mix` in layers.
+        Weight decay acts on the entries of `init` whose names end in _kernel.
+        """
+        return x, state
 
     def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:
         """What this encoding's own hooks get as q_pos and k_pos, from a layer's normalised input x
@@ -258,3 +273,9 @@ def sites(encoding: Encoding) -> tuple[str, ...]:
 def acts_once(encoding: Encoding) -> bool:
     """Whether `embed` acts once, on the model's input, and not on the input of each layer."""
     return encoding.where == "input"
+
+
+def mixes(encoding: Encoding) -> bool:
+    """Whether it takes the place of attention in its layers."""
+    in_front = overrides(encoding, "embed") and acts_once(encoding)
+    return overrides(encoding, "mix") and not in_front

@@ -46,6 +46,11 @@ def angles(
     return pos * frequencies[None]
 
 
+def wide(x: Float[Array, "..."]) -> Float[Array, "..."]:
+    """In float32, unless it is wider."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
 def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L *heads half"]) -> Float[Array, "L H K"]:
     """Turns each pair (x_i, x_{i + half}), i < half, by its angle; further components stay.
 
@@ -54,7 +59,7 @@ def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L *heads half"]) -> Fl
     """
     half, angle = angle.shape[-1], angle if angle.ndim == 3 else angle[:, None]
     cos, sin = jnp.cos(angle), jnp.sin(angle)
-    a, b, rest = jnp.split(x.astype(jnp.float32), (half, 2 * half), axis=-1)
+    a, b, rest = jnp.split(wide(x), (half, 2 * half), axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
 
 
@@ -156,6 +161,27 @@ def mlp(params: dict[str, Array], x: Float[Array, "*any inputs"]) -> Float[Array
         x = jax.nn.relu(x @ params[f"w{i}"] + jnp.expand_dims(params[f"b{i}"], range(x.ndim - 1)))
         i += 1
     return x @ params[f"w{i}"]
+
+
+def inverse(system: Float[Array, "M n n"]) -> Float[Array, "M n n"]:
+    """The inverses of upper triangular matrices with ones on their diagonals, n a power of two.
+
+    From the inverses of blocks on the diagonal those of blocks of twice the size, by products of
+    matrices alone, since the gradient of a triangular solution is slow on XLA's CPU. A step of
+    Newton's method at the end leaves the value and has the gradient of an inverse.
+    """
+    M, n, _ = system.shape
+    found = jnp.ones((M, n, 1, 1))
+    while (size := found.shape[-1]) < n:
+        blocks = system.reshape(M, n // (2 * size), 2 * size, n // (2 * size), 2 * size)
+        beside = jnp.moveaxis(jnp.diagonal(blocks, axis1=1, axis2=3), -1, 1)[..., :size, size:]
+        first, last = found[:, 0::2], found[:, 1::2]
+        corner = -first @ beside @ last
+        upper = jnp.concatenate([first, corner], axis=-1)
+        lower = jnp.concatenate([jnp.zeros_like(corner), last], axis=-1)
+        found = jnp.concatenate([upper, lower], axis=-2)
+    found = jax.lax.stop_gradient(found[:, 0])
+    return found @ (2 * jnp.eye(n)[None] - system @ found)
 
 
 def suffix_sums(x: Float[Array, "*lead S"], block: int = 32) -> Float[Array, "*lead S"]:

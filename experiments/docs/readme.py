@@ -141,9 +141,11 @@ def _forms(encoding: Any) -> str:
     from pe_jax.attention.bound import Bound
     from pe_jax.attention.fused import refusal
     from pe_jax.attention.rows import Rows
-    from pe_jax.encoding import overrides
+    from pe_jax.encoding import mixes, overrides
     from pe_jax.model.lm import init_params
 
+    if mixes(encoding):
+        return "none"
     dims, why = encoding.dims, []
 
     def ask():

@@ -104,6 +104,7 @@ GROUPS = {
     "input": "Added to the input",
     "rotation": "Rotations of queries and keys",
     "bias": "Biases of the distance",
+    "mixer": "In place of attention",
     "content": "Together with content",
     "positions": "Change the positions that others read",
     "scale": "Temperatures",
@@ -227,6 +228,7 @@ def _random(layer: Layer) -> str:
 
 CHANGE_NO_ARRAY = {"at", "limit"}
 HOOKS_OF_GROUP = {  # an encoding belongs to the first group that has one of its hooks
+    "mixer": {"mix"},
     "content": {
         "locate",
         "logits",
@@ -244,8 +246,9 @@ HOOKS_OF_GROUP = {  # an encoding belongs to the first group that has one of its
 
 
 def group(encodings: Sequence[Encoding]) -> str:
-    """Where position enters: content (together with the content of queries, keys or values),
-    rotation, bias, input, scale or mask; "none" where it does not enter, as in nope.
+    """Where position enters: mixer (in place of attention), content (together with the content of
+    queries, keys or values), rotation, bias, input, scale or mask; "none" where it does not enter,
+    as in nope.
     """
     used = _hooks(encodings)
     return next((name for name, hooks in HOOKS_OF_GROUP.items() if used & hooks), "none")

@@ -20,7 +20,7 @@ from flax import nnx
 from jaxtyping import Float, Int
 
 from pe_jax.attention.bound import Bound
-from pe_jax.encoding import Encoding, seen
+from pe_jax.encoding import Encoding, mixes, seen
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.trained import Trained
 from pe_jax.specs.parse import active
@@ -45,9 +45,9 @@ class _Watch(Encoding):
 
 
 def of_model(model: Trained) -> list[Float[np.ndarray, "H T"]]:
-    """By layer, the mean weight that a head gives to the key at each distance, of the last eighth
-    of the queries of `sequences`. Rows sum to 1 where the softmax is kept. ValueError or Refused if
-    the model's text is not there.
+    """By layer with attention, the mean weight that a head gives to the key at each distance, of
+    the last eighth of the queries of `sequences`. Rows sum to 1 where the softmax is kept.
+    ValueError or Refused if the model's text is not there.
     """
     texts = sequences(model)
     last = max(1, texts.shape[1] // 8)  # the whole rows of all sequences would be gigabytes
@@ -70,7 +70,7 @@ def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.nda
     run(model.params, np.asarray(tokens, np.int32)[None]).block_until_ready()
     jax.effects_barrier()
     lm, weights = nnx.merge(model.graphdef, jax.device_put(model.params)), []
-    for layer in range(dense.layers):
+    for layer in sorted(logits):
         acting = [i for i, e in enumerate(made) if active(e, layer)]
         own = tuple(lm.params_of(i, layer) for i in acting)
         pe = Bound(own, tuple(made[i] for i in acting), causal=made[0].dims.causal)
@@ -94,6 +94,7 @@ def _program(
             layers=f"{layer}:{layer + 1}",
         )
         for layer in range(config.layers)
+        if not any(mixes(e) and active(e, layer) for e in made)
     )
 
     @jax.jit

@@ -25,6 +25,8 @@ two positions as i - j:
              * gate_ij c_{i-j}               `gate`; `relative_gate` gives c
     o_i      = sum_j w_ij (v_j + r^V_{i-j})  `relative_values` gives r^V
 
+A layer in which an encoding has `mix` has none of this.
+
 All terms but the dot product read queries and keys before `qk`: with rotated ones, the terms of
 the distance would depend on absolute positions. `hide` puts HIDDEN where a query does not see a key
 (`rows.visible`); the weights of hidden keys are set to 0 after `normalize`. Logits, weights and

@@ -17,7 +17,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, Num
 
-from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, overrides
+from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, mixes, overrides, sites
+
+BESIDE_MIXERS = {"at", "limit", "positions", "embed", "mix"}
+"""The hooks of members that may act in a layer without attention."""
 
 
 def fold_positions(
@@ -103,6 +106,14 @@ class Bound:
             names = [type(e).__name__ for e in self.encodings if overrides(e, hook)]
             if len(names) > 1:
                 raise ValueError(f"only one encoding may {deed}, got {' and '.join(names)}")
+        mixers = [e for e in self.encodings if mixes(e)]
+        others = [e for e in self.encodings if mixes(e) or {*sites(e)} - BESIDE_MIXERS]
+        if mixers and len(others) > 1:
+            names = " and ".join(type(e).__name__ for e in others)
+            raise ValueError(
+                f"{names} act in one layer, where {type(mixers[0]).__name__} takes the place of "
+                "attention: give each its own layers, as in gated_delta[::2]+rope[1::2]"
+            )
 
     def has(self, hook: str) -> bool:
         """Whether any encoding overrides the hook."""
@@ -157,6 +168,16 @@ class Bound:
             e.locate(p, x.astype(jnp.float32), pos, b) if overrides(e, "locate") else pos
             for e, p, b in members
         )
+
+    @property
+    def attends(self) -> bool:
+        """Whether no encoding takes the place of attention."""
+        return not any(map(mixes, self.encodings))
+
+    def mix(self, x: Float[Array, "L D"], state):
+        """The `mix` of the encoding that takes the place of attention."""
+        members = zip(self.encodings, self.params, strict=True)
+        return next(e.mix(params, x, state) for e, params in members if mixes(e))
 
     def scale(self, coords):
         """The product of all `scale` hooks, broadcastable to [T, H]."""

@@ -18,7 +18,8 @@ mobius jordan_rope evq_cosh lerope pi ntk dynamic_ntk yarn mrrope llama3 longrop
 rerope leaky_rerope self_extend lm_infinite streaming string chunk drope t5 shaw nezha
 transformer_xl tupe deberta urpe cope dape dape_v2 forget_gate path stick_breaking alibi grape_a
 grape_ap kerple_log kerple_power sandwich cpb fire pj_bias bam tisa relative_projection randomized
-shape cape bipe abacus position_coupling window log_n ssmax
+shape cape bipe abacus position_coupling window log_n ssmax recurrent gated_delta kimi_delta
+retention short_conv
 """
 """In the order of tables; each is a file of this folder."""
 

@@ -24,11 +24,11 @@ from typing import Literal
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
 
 from pe_jax.encoding import Encoding, seen
 from pe_jax.encodings.convolved import convolved, draw, gate
 from pe_jax.fields import Count
+from pe_jax.geometry import inverse
 
 TAPS = 3  # tokens that the convolution sees
 CHUNK = 32  # keys whose products are one triangular system
@@ -76,7 +76,7 @@ def _taken(q, k, own, of_keys):
         passed = places[:, None] <= own[None]
         given = jnp.einsum("chk,thk->hct", w, q - gone) * beta.T[..., None]
         system = jnp.triu(jnp.einsum("chk,rhk->hcr", w, w) * beta.T[..., None], 1)
-        taken = _inverse(system + jnp.eye(size)[None]) @ jnp.where(passed[None], given, 0.0)
+        taken = inverse(system + jnp.eye(size)[None]) @ jnp.where(passed[None], given, 0.0)
         lost = jnp.triu(jnp.einsum("chk,rhk->hcr", k, w), 1) @ taken
         lost = jnp.einsum("thk,chk->htc", gone, k) + jnp.swapaxes(lost, 1, 2)
         return gone + jnp.einsum("hct,chk->thk", taken, w), lost
@@ -84,22 +84,3 @@ def _taken(q, k, own, of_keys):
     given = (k, of_keys["w"], of_keys["beta"], jnp.arange(S))
     _, lost = jax.lax.scan(step, jnp.zeros_like(q), jax.tree.map(chunks, given), reverse=True)
     return jnp.moveaxis(lost, 0, 2).reshape(*lost.shape[1:3], -1)[..., :S]
-
-
-def _inverse(system: Float[Array, "H n n"]) -> Float[Array, "H n n"]:
-    # The inverses of upper triangular matrices with ones on their diagonals, n a power of two: from
-    # the inverses of blocks on the diagonal those of blocks of twice the size.
-    # Products of matrices alone, since the gradient of a triangular solution is slow on XLA's CPU.
-    # A step of Newton's method at the end leaves the value and has the gradient of an inverse.
-    H, n, _ = system.shape
-    found = jnp.ones((H, n, 1, 1))
-    while (size := found.shape[-1]) < n:
-        blocks = system.reshape(H, n // (2 * size), 2 * size, n // (2 * size), 2 * size)
-        beside = jnp.moveaxis(jnp.diagonal(blocks, axis1=1, axis2=3), -1, 1)[..., :size, size:]
-        first, last = found[:, 0::2], found[:, 1::2]
-        corner = -first @ beside @ last
-        upper = jnp.concatenate([first, corner], axis=-1)
-        lower = jnp.concatenate([jnp.zeros_like(corner), last], axis=-1)
-        found = jnp.concatenate([upper, lower], axis=-2)
-    found = jax.lax.stop_gradient(found[:, 0])
-    return found @ (2 * jnp.eye(n)[None] - system @ found)

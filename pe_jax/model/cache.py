@@ -86,6 +86,14 @@ class LayerPast:
         """For each encoding its coordinates, [B, S, ...]; None without a `locate`."""
         return new, self
 
+    def state(self) -> Any:
+        """The state of a mixer after the tokens so far, [B, ...]; None: a text begins."""
+        return None
+
+    def mixed(self, state: Any) -> LayerPast:
+        """The past with the state of a mixer after the new tokens."""
+        return self
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -102,6 +110,19 @@ class LayerCache(LayerPast):
     """For each encoding its coordinates [B, ..., S]; None without a `locate`."""
     embedded: Leaf | None = None
     """The inputs of `embed`, [B, D, S]; None where no encoding has that hook."""
+    kept: Any = None
+    """The state of a mixer, [B, ...]; None where there is none."""
+
+    def grown(self, room: int) -> LayerCache:
+        """`Cache.grown` of this layer."""
+        rows = dataclasses.replace(self, kept=None)
+        return dataclasses.replace(jax.tree.map(lambda a: _padded(a, room), rows), kept=self.kept)
+
+    def state(self) -> Any:
+        return self.kept
+
+    def mixed(self, state: Any) -> LayerCache:
+        return dataclasses.replace(self, kept=state)
 
     def embed_inputs(
         self, x: Float[Array, "B L D"], start
@@ -163,6 +184,8 @@ class Cache(Past):
     without room overwrite the last ones.
     """
 
+    input: LayerCache
+    layers: tuple[LayerCache, ...]
     tokens: Leaf | None
     """[B, S]; None: none yet."""
     length: Leaf
@@ -179,12 +202,9 @@ class Cache(Past):
 
     def grown(self, room: int) -> Cache:
         """A copy with room for `room` tokens in all."""
-
-        def pad(a):
-            return jnp.pad(a, [(0, 0)] * (a.ndim - 1) + [(0, room - a.shape[-1])])
-
-        input, layers, tokens = jax.tree.map(pad, (self.input, self.layers, self.tokens))
-        return dataclasses.replace(self, input=input, layers=layers, tokens=tokens)
+        layers, tokens = (layer.grown(room) for layer in self.layers), _padded(self.tokens, room)
+        input = self.input.grown(room)
+        return dataclasses.replace(self, input=input, layers=tuple(layers), tokens=tokens)
 
     def see(self, tokens: Int[Array, "B L"]) -> tuple[Seen, Cache]:
         rows = _extended(self.tokens, tokens, self.length)
@@ -202,6 +222,10 @@ def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
         return jax.lax.dynamic_slice_in_dim(a, start, count, axis)
 
     return jax.tree.map(cut, rows)
+
+
+def _padded(rows: Leaf, room: int) -> Array:
+    return jnp.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, room - rows.shape[-1])])
 
 
 # The kept rows [..., S] with the new ones written in from `start` on; the new ones alone where

@@ -24,7 +24,7 @@ from pe_jax.attention.bound import Bound, fold_positions
 from pe_jax.attention.choose import choose
 from pe_jax.attention.fused import ATTENTION
 from pe_jax.attention.rows import Rows
-from pe_jax.encoding import Encoding, Params, acts_once, overrides
+from pe_jax.encoding import Encoding, Params, acts_once, mixes, overrides
 from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
 from pe_jax.model.config import ACTIVATIONS, DTYPES, LmConfig
 from pe_jax.specs.parse import active, layers_of
@@ -52,7 +52,10 @@ class LM(nnx.Module):
         self.embedding = nnx.Param(
             config.embed_std * jax.random.normal(rngs.params(), (config.vocab, config.model))
         )
-        self.blocks = nnx.List([Layer(config, rngs=rngs) for _ in range(config.layers)])
+        mixed = {layer for e in self.encodings if mixes(e) for layer in layers_of(e)}
+        self.blocks = nnx.List(
+            [Layer(config, i not in mixed, rngs=rngs) for i in range(config.layers)]
+        )
         self.norm = config.make_norm(config.model, rngs)
         if not config.tie_embeddings:
             self.head = nnx.Linear(
@@ -258,7 +261,8 @@ class LM(nnx.Module):
             (i, e)
             for i, e in enumerate(encodings)
             if overrides(e, "embed")
-            and (acts_once(e) if layer is None else not acts_once(e) and active(e, layer))
+            and acts_once(e) == (layer is None)
+            and (layer is None or active(e, layer) and not mixes(e))
         ]
         if not members:
             return x, cache
@@ -327,10 +331,11 @@ def of_logits(
 
 class Layer(nnx.Module):
     """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once, with
-    lm.norm=sandwich both outputs normalised.
+    lm.norm=sandwich both outputs normalised. A mixer takes the place of attention, and of its
+    matrices.
     """
 
-    def __init__(self, config: LmConfig, *, rngs: nnx.Rngs):
+    def __init__(self, config: LmConfig, attends: bool = True, *, rngs: nnx.Rngs):
         D, F = config.model, config.mlp or 4 * config.model
         K = config.head or D // config.heads
         self.config = config
@@ -370,6 +375,9 @@ class Layer(nnx.Module):
             self.gate = dense(D, F)
         if config.qk_norm:
             self.query_norm, self.key_norm = config.make_norm(K, rngs), config.make_norm(K, rngs)
+        if not attends:  # drawn all the same, so that all other weights are those of attention
+            for name in ("query", "key_value", "out", *("query_norm", "key_norm") * config.qk_norm):
+                delattr(self, name)
         self.dropout = nnx.Dropout(config.dropout)
 
     def __call__(
@@ -387,7 +395,8 @@ class Layer(nnx.Module):
         """
         B, L, D = x.shape
         h = self.attention_norm(flat(x)).reshape(x.shape)
-        attended, cache = self._attention(h, pe, seen, last, cache)
+        attend = self._attention if pe.attends else self._mixer
+        attended, cache = attend(h, pe, seen, last, cache)
         if self.config.norm == "sandwich":
             attended = self.attended_norm(attended)
         before = flat(x[:, L - last :])
@@ -404,6 +413,21 @@ class Layer(nnx.Module):
         if self.config.gated:
             return self.down(activation(self.gate(h)) * self.up(h))
         return self.down(activation(self.up(h)))
+
+    # (the output of a mixer for the last tokens, `flat`, the cache), from normalised inputs. Places
+    # of a memory without a token are before the first one: they are moved behind the last.
+    @jax.named_scope("mixer")
+    def _mixer(self, h: Float[Array, "B L D"], pe: Bound, seen: Seen, last: int, cache):
+        index = rows_from(seen.index, seen.start, h.shape[1], axis=-1)
+        empty = jnp.argmax(index >= 0, axis=-1)
+
+        def of_sequence(x, empty, state):
+            y, state = pe.mix(jnp.roll(x, -empty, axis=0), state)
+            return jnp.roll(y.astype(x.dtype), empty, axis=0), state
+
+        axes = 0, None if empty.ndim == 0 else 0, 0
+        y, state = jax.vmap(of_sequence, axes)(h, empty, cache.state())
+        return flat(y[:, y.shape[1] - last :]), cache.mixed(state)
 
     # (the output of attention for the last tokens, `flat`, the cache), from normalised inputs.
     @jax.named_scope("attention")
@@ -490,6 +514,8 @@ def init_params(encoding: Encoding, key: Key[Array, ""]) -> tuple[Params, dict[i
 # The names of `drawn` that each layer owns. ValueError as of init_params.
 def _owned_names(encoding: Encoding, drawn: Params) -> set[str]:
     owned = set(drawn) if encoding.per_layer == ("*",) else set(encoding.per_layer)
+    if overrides(encoding, "mix") and not mixes(encoding):
+        owned = set()  # a mixer in front of the layers
     if unknown := sorted(owned - set(drawn)):
         raise ValueError(
             f"{type(encoding).__name__}.per_layer names {', '.join(unknown)}; "
@@ -520,7 +546,12 @@ def noisy(params: Params, seed: int) -> Params:
 
 
 def decayed(params) -> dict:
-    """Booleans, true where weight decay acts: on dense kernels, on no parameter of an encoding."""
-    return jax.tree.map_with_path(
-        lambda path, _: path[-1].key == "kernel" and path[0].key not in ("shared", "owned"), params
-    )
+    """Booleans, true where weight decay acts: on dense kernels, and of the parameters of encodings
+    on those of a mixer that are named as kernels.
+    """
+
+    def acts(path, _):
+        of_encoding = path[0].key in ("shared", "owned")
+        return path[-1].key.endswith("_kernel") if of_encoding else path[-1].key == "kernel"
+
+    return jax.tree.map_with_path(acts, params)

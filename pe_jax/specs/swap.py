@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import jax
 
-from pe_jax.encoding import Encoding, overrides
+from pe_jax.encoding import Encoding, mixes, overrides
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.specs.parse import check_positions, defaults, layers_of, parse
 
@@ -37,15 +37,15 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     that follows each evaluated length. If its spec names layers, as yarn[3::4] does, it takes that
     place in these layers alone. If it replaces none it is appended.
 
-    If some layers of the model, but not all, have a window, as in Gemma 3, a member of the spec
-    that names no layers acts in those without one, since a longer text brings no new distances
+    If some layers of the model, but not all, have a window, as in Gemma 3, or a mixer, a member of
+    the spec that names no layers acts in the others, since a longer text brings no new distances
     within a window. Encodings of the input, with a field `where`, are exempt.
 
     ValueError if it could replace two encodings of its layers, needs parameters that the replaced
     one does not have, shares parameters with the rest of it, or would act twice with one of its
     family, as pi after xpos.
     """
-    out, far = list(encodings), _without_window(encodings)
+    out, far = list(encodings), _far_sighted(encodings)
     for member in parse(spec):
         if far and "layers" not in member.fields and "where" not in defaults(member.cls):
             member = member.with_fields({"layers": far})
@@ -90,12 +90,12 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     return tuple(out)
 
 
-def _without_window(members: Sequence[Encoding]) -> str | None:
-    # The layers in which no window acts, as a spec names them; None where there are none, or no
-    # window acts in any
-    windowed = {layer for e in members if e.reach() for layer in layers_of(e)}
-    others = [layer for layer in range(members[0].dims.layers) if layer not in windowed]
-    return ",".join(map(str, others)) if windowed and others else None
+def _far_sighted(members: Sequence[Encoding]) -> str | None:
+    # The layers in which attention has no window, as a spec names them; None where these are none,
+    # or all
+    others = {layer for e in members if e.reach() or mixes(e) for layer in layers_of(e)}
+    far = [layer for layer in range(members[0].dims.layers) if layer not in others]
+    return ",".join(map(str, far)) if others and far else None
 
 
 @functools.cache

@@ -37,7 +37,10 @@ NEAR, CLOSE = 1e-4, 1e-3  # rounding, as of an FFT over all tokens; sums in anot
 LATER = "reads later tokens, which a causal model is to predict"
 ENDLESS = "gives numbers that are infinite or undefined (NaN), from which no model learns"
 BLOCKS = "gives other numbers for a block of the keys: set whole_rows = True if it needs all keys"
-PARTS = "gives other numbers for a shorter text or a single query: `locate` goes on from `before`"
+PARTS = (
+    "gives other numbers for a shorter text or a single query: `locate` goes on from `before`, "
+    "`mix` from `state`"
+)
 ALONE = "gives another value at a distance if it gets other distances, too"
 CONSTANT = "changes beyond the distance that `constant_from` gives"
 

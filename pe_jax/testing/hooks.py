@@ -136,6 +136,8 @@ def _check_at(encoding: Encoding, S: int, T: int, pos: Any, dtype: Any) -> None:
     inputs |= {"key": jax.random.key(0)}
     if overrides(encoding, "locate"):
         inputs |= _located(encoding, inputs | {"x": Shape((S, dims.model), jnp.float32)}, S, T)
+    if overrides(encoding, "mix"):
+        _check_mix(encoding, inputs, sizes)
     for hook, axes in OUTPUTS.items():
         if overrides(encoding, hook) and not (hook == "far_positions" and "before" in inputs):
             for train in (True, False) if hook == "positions" else (False,):
@@ -156,6 +158,20 @@ def _located(encoding: Encoding, inputs: dict[str, Any], S: int, T: int) -> dict
         before = jax.tree.map(lambda a: Shape(a.shape[1:], a.dtype), coords)
     queries = jax.tree.map(lambda a: Shape((T, *a.shape[1:]), a.dtype), coords)
     return {"q_pos": queries, "k_pos": coords, "before": before}
+
+
+def _check_mix(encoding: Encoding, inputs: dict[str, Any], sizes: dict[str, int]) -> None:
+    # `mix` where a text begins, and going on from its state
+    states: list[Any] = [None]
+    for _ in range(2):
+        with running([(encoding, "mix")]):
+            output = _traced(encoding, "mix", inputs | {"state": states[-1]})
+            if not isinstance(output, tuple) or len(output) != 2:
+                raise Fault(f"must give (y, the state after the last token), got {_shown(output)}")
+            _check_arrays("mix", ["L D"], sizes, output[0])
+            states.append(output[1])
+            if states[1] != states[-1]:
+                raise Fault(f"goes on from the state {_shown(states[1])} to {_shown(states[-1])}")
 
 
 def _traced(encoding: Encoding, hook: str, inputs: dict[str, Any]) -> Any:

@@ -47,7 +47,7 @@ CLIPPED = [  # constant from a distance that blocks of these tests exceed
     "t5(buckets=4,max_distance=3)+nezha(clip=2)",
     "t5(buckets=4,max_distance=3)+alibi",  # one that is not: none are
 ]
-OUTSIDE = {"embed", "at", "limit", "highest_position", "trained_from"}
+OUTSIDE = {"embed", "mix", "at", "limit", "highest_position", "trained_from"}
 """What attention does not see."""
 APART = {*CLIPPED, "pope"}  # whose `qk` gives the products more components than a head has
 LENGTH, QUERIES, BLOCK = 20, 13, 8

@@ -29,13 +29,14 @@ from helpers import (
     scattered,
 )
 
-from pe_jax.encoding import RELATIVE, overrides, sites
+from pe_jax.encoding import RELATIVE, mixes, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.model.lm import init_params
 from pe_jax.specs.parse import defaults, make
 
 every_encoding = pytest.mark.parametrize("name", ENCODINGS)
-INPUT = {"at", "limit", "positions", "embed"}  # sites that attention does not see
+INPUT = {"at", "limit", "positions", "embed", "mix"}  # sites that attention does not see
+SITES = ("embed", "attend", "mix")
 LENGTH = 20
 
 
@@ -126,6 +127,7 @@ def computed(bound, case, sites):
     """{field: {site: its values}}; one program is compiled sooner than one for each field."""
     values = {"embed": lambda pe: embed(pe, case.x, case.tokens, case.pos)}
     values["attend"] = lambda pe: output(pe, case)
+    values["mix"] = lambda pe: pe.encodings[0].mix(pe.params[0], case.x, None)[0]
     return {field: {site: values[site](pe) for site in sites} for field, pe in bound.items()}
 
 
@@ -156,8 +158,8 @@ def test_values_are_those_of_the_reference(name):
                 for field, pe in bound.items()
             }
             known |= set(want["at"])
-            compared = tuple(site for site in ("embed", "attend") if site in want["at"])
-            assert all({*compared} == {"embed", "attend"} & {*values} for values in want.values())
+            compared = tuple(site for site in SITES if site in want["at"])
+            assert all({*compared} == {*SITES} & {*values} for values in want.values())
             got = computed(bound, here, compared)
             for field, site in itertools.product(bound, compared):
                 assert_near(got[field][site], want[field][site], 1e-5, f"{field} {site}")
@@ -165,7 +167,8 @@ def test_values_are_those_of_the_reference(name):
         if used <= {*RELATIVE, "reach", "at"} and "attend" in known:
             assert_near(moved[1]["attend"], moved[0]["attend"], 1e-6)
         assert "attend" in known or used <= INPUT, f"the reference of {name} lacks `attend`"
-        assert known >= used & {"embed", "positions"}, f"the reference of {name} lacks a site"
+        sites_known = used & {"embed", "positions", "mix"}
+        assert known >= sites_known, f"the reference of {name} lacks a site"
 
 
 @pytest.mark.parametrize("train", [True, False], ids=["train", "test"])
@@ -230,7 +233,7 @@ def effects(name, e):
     exact = jax.tree.map(np.float64, bind((e,)).params[0])
     yield e.limit() or -1
     values = reference.REFERENCES[name](e, exact, case)
-    yield from (values[site] for site in ("embed", "attend") if site in values)
+    yield from (values[site] for site in SITES if site in values)
     if "positions" in values:
         tokens = np.stack([case.tokens, case.tokens[::-1]])
         yield folded((e,), case._replace(tokens=tokens))
@@ -276,7 +279,7 @@ def test_gradients_are_finite_at_distance_0_too(name, length):
         bound = jax.tree.unflatten(jax.tree.structure(pe), jax.tree.leaves(params))
         return (layer(bound, case._replace(**inputs)) ** 2).sum()
 
-    inputs = {n: getattr(case, n) for n in "xqkv"}
+    inputs = {n: getattr(case, n) for n in ("x" if mixes(e) else "xqkv")}
     slopes = jax.jit(jax.grad(loss, argnums=(0, 1)))(pe.params, inputs)
     chex.assert_tree_all_finite(slopes)
     if length > 1:

@@ -70,6 +70,7 @@ SPECS = (
     "learned[-1:]+transformer_xl",
     "deberta+learned[-1:]",
     "rope[::2]+window(window=3,sinks=1)[1::2]",
+    "recurrent+gated_delta[:1]+rope[1:]",
     "randomized(per_sequence=True)+t5",
 )
 

@@ -35,12 +35,14 @@ KEY = jax.random.key(5)
 
 
 MORE = ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
+MORE += ("kimi_delta[:1]+rope[1:]", "recurrent[0:1]+retention[1:]")
 READ_ROWS = (  # what is kept in empty places, and which position a row begins with, would show
     "conv[0:]",
     "bipe(ends=(1,3))[0:]+rope",
     "abacus(digits=3)+learned(length=300)[0:]",
     "position_coupling(digits=1,equals=3,backwards=False)+rope",
     "floater[0:]",
+    "recurrent[0:1]+gated_delta[1:]",
     "rope+ssmax",
     "fire(threshold=2)",
     "path",

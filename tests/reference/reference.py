@@ -5,6 +5,7 @@ encoding (for its fields and dims), its parameters and a Case, and returns the v
 
     "embed"      the input [L, D]
     "attend"     the output [L, H, K] of the attention of every query over every key
+    "mix"        what a mixer in place of attention adds to the residual stream, [L, D]
     "positions"  a function of `train`: all outcomes, equally likely, each a tuple of L numbers, or
                  a function that draws one by a NumPy generator
 
@@ -18,6 +19,7 @@ import numpy as np
 import reference_absolute
 import reference_biases
 import reference_content
+import reference_mixers
 import reference_published
 import reference_scalings
 import reference_tokens
@@ -101,7 +103,7 @@ def window(e, params, case):
 
 
 FAMILIES = (
-    *(reference_absolute, reference_biases, reference_content),
+    *(reference_absolute, reference_biases, reference_content, reference_mixers),
     *(reference_published, reference_scalings, reference_tokens),
 )
 REFERENCES = globals() | {k: v for family in FAMILIES for k, v in vars(family).items()}

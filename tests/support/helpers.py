@@ -164,7 +164,7 @@ def output(pe, case, queries=None, form=attend):
 
 
 def layer(pe, case, queries=None, form=attend):
-    """The same where x, after every `embed`, is added to q, k and v."""
+    """The same where x, after every `embed`, is added to q, k and v; or a mixer's output for x."""
     return _layer(pe, _arrays(case), queries, form)
 
 
@@ -187,6 +187,9 @@ def _output(pe, case, queries, form):
 @functools.partial(jax.jit, static_argnames=("queries", "form"))
 def _layer(pe, case, queries, form):
     x = embed(pe, case["x"], case["tokens"], case["pos"])
+    if not pe.attends:
+        y, _ = pe.mix(x, None)
+        return y.reshape(case["v"].shape)[len(x) - (queries or len(x)) :]
     heads = x.reshape(case["q"].shape)
     moved = {name: case[name] + heads for name in ("q", "k", "v")}
     return _output(pe, case | {"x": x} | moved, queries, form)
