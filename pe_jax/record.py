@@ -20,9 +20,10 @@ TOLD = 0.05  # shares of a split in the training text are reported from this one
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Overlap:
-    """How much of a split also stands in the training text, as data/corpus.py measures it."""
+    """How much of a split also stands in the training text, as data/overlap.py measures it."""
 
     share: float  # of its bytes, with case and white space folded
+    error: float = 0.0  # of large text, half of the 95 % interval of the share; 0: all was compared
     copies: int = 0  # its documents that are equal to one of the training text
     document: str = ""  # a copy, or the one that shares the most; "": none shares any
     beside: str = ""  # the document of the training text that shares the most with it
@@ -192,7 +193,9 @@ class CorpusRecord:
         overlaps = ((HELD_OUT.get(split, split), self.overlap.get(split)) for split in splits)
         whole_text = ("the training text is among the text that is scored",) if own else ()
         return whole_text + tuple(
-            f"{100 * overlap.share:.3g} % of the {name} text also stands in the training text ("
+            f"{100 * overlap.share:.3g}"
+            + (f" ± {100 * overlap.error:.2g}" if overlap.error else "")
+            + f" % of the {name} text also stands in the training text ("
             + (f"copies: {overlap.copies}, such as " if overlap.copies else "most of it: ")
             + f"{overlap.document} has that of {overlap.beside})"
             for name, overlap in overlaps

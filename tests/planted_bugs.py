@@ -224,8 +224,8 @@ BUGS = {
         ),
         Bug(  # a piece loses its last window
             "data/batches.py",
-            "document[start : start + size + 1]",
-            "document[start : start + size]",
+            "places, size + 1)",
+            "places, size)",
             ("tests/data/test_data.py", MEMORY),
         ),
         Bug(  # the first length of a part counts for the part before

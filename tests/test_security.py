@@ -82,7 +82,7 @@ def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):
         lab.start("report", f"--workdir={workdir}", f"--out={tmp_path / 'out'}"),
         lab.start("compare", str(workdir), str(workdir)),
         lab.start("compare", str(workdir), "--baseline=rope"),
-        lab.start("prepare", f"--source={lab.text}", "--name=ours", f"--data_dir={tmp_path}/data"),
+        lab.start("prepare", f"--source={lab.text}"),
     ]:
         assert started.wait().code == 0, started.err
     assert not marker.exists()

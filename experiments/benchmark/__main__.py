@@ -1,11 +1,12 @@
 """Benchmarks: a training step compared with other libraries, the cost of encodings, long passes,
-attention on an accelerator.
+attention on an accelerator, text larger than memory.
 
 python -m experiments.benchmark step [--turns=12] [--one_core]
 python -m experiments.benchmark profile [SPEC]
 python -m experiments.benchmark encodings [NAME ...] [--turns=6]
 python -m experiments.benchmark passes hf:DIR|RUN [--lengths=8192,131072] [--swaps=pi,window]
 python -m experiments.benchmark attention [--turns=12]
+python -m experiments.benchmark data --folder=DIR [--gigabytes=4] [--source=stdlib]
 """
 
 from __future__ import annotations
@@ -48,6 +49,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     passes.add_argument("model", help="hf:DIR, gguf:PATH or the folder of a finished run")
     passes.add_argument("--lengths", type=_numbers, default=[8192, 16384], help="in tokens")
     passes.add_argument("--swaps", type=_swaps, default=[], help="also timed")
+    text = command("data", 12, "results/benchmark", "text larger than memory")
+    text.add_argument("--folder", type=Path, required=True, help="where text and store are made")
+    text.add_argument("--gigabytes", type=float, default=4.0, help="of text")
+    text.add_argument("--source", default="stdlib", help="the corpus that it is made from")
     command("attention", 12, "results/benchmark", "each form of attention on one GPU or TPU")
     return parser.parse_args(given)
 
@@ -71,7 +76,7 @@ def _swaps(text: str) -> list[str]:
 def main() -> int:
     """Returns the exit code."""
     options = arguments()
-    from experiments.benchmark import attention, compared, encodings, profile
+    from experiments.benchmark import attention, compared, data, encodings, profile
     from pe_jax.encodings import ENCODINGS
     from pe_jax.errors import Refused
 
@@ -85,6 +90,8 @@ def main() -> int:
         elif options.command == "encodings":
             plan = encodings.Plan(turns=options.turns)
             encodings.run(options.names or [*ENCODINGS], plan, None if options.names else out)
+        elif options.command == "data":
+            data.run(options.gigabytes, options.source, options.folder, options.turns, out)
         elif options.command == "attention":
             attention.run(options.turns, out)
         else:

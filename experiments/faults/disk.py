@@ -20,7 +20,7 @@ CASES = {
     "report --workdir={runs} --out={disk}/out": (0, 200),
     "compare {runs} {runs} --out={disk}/out": (0,),
     "evaluate --workdir={disk}/run --lengths=20": (0,),
-    "prepare --source=files:{text} --name=ours --data_dir={disk}": (0, 40),
+    "prepare --source=documents:{texts}:texts --store={disk}": (0, 40),
 }
 """The KiB that are free when a command begins; each value is tried. {disk} is the full disk, {runs}
 are finished runs elsewhere.
@@ -29,8 +29,9 @@ are finished runs elsewhere.
 
 def attacks(toy: Toy) -> Iterator[Tally]:
     """A tally for each command; none, with a message, if a tmpfs cannot be mounted."""
-    disk, runs = toy.folder / "disk", toy.folder / "runs"
+    disk, runs, texts = toy.folder / "disk", toy.folder / "runs", toy.folder / "texts.py"
     disk.mkdir()
+    texts.write_text("def texts():\n    yield from (f'text {i} ' * 200 for i in range(400))\n")
     try:
         with _mounted(disk):
             pass
@@ -38,7 +39,7 @@ def attacks(toy: Toy) -> Iterator[Tally]:
         print(f"full disks are not tried, since a tmpfs cannot be mounted here: {error}")
         return
     names = {"sweep": shlex.join(toy.sweep(2)), "run": shlex.join(toy.run())}
-    places = {"text": toy.folder / "text", "runs": runs, "disk": disk}
+    places = {"texts": texts, "runs": runs, "disk": disk}
     names |= {name: shlex.quote(str(path)) for name, path in places.items()}
     code, said = _said(toy, [*toy.sweep(2), f"--workdir={runs}"])
     if code:

@@ -39,7 +39,7 @@ COMMANDS = {
     "export": "Writes a model as a folder that transformers reads.",
     "generate": "Writes text with a trained model.",
     "atlas": "Draws what encodings do to attention.",
-    "prepare": "Makes a TFDS dataset of a text.",
+    "prepare": "Reads a large text into the store, for runs.",
     "list": "Lists encodings, tasks, metrics, configs or config fields.",
 }
 

@@ -1,6 +1,6 @@
-"""Writes text as a TFDS dataset (ArrayRecord), with its documents, their order and splits.
+"""Makes the store of a large text before runs read it: its bytes, and its tokens.
 
-pe-jax prepare --source=files:PATH --name=NAME --data_dir=DIR
+pe-jax prepare --source=files:PATH [--tokenizer=bpe:32768] [--data_dir=DIR] [--store=DIR]
 """
 
 from __future__ import annotations
@@ -8,19 +8,23 @@ from __future__ import annotations
 from pe_jax.commands import cli
 
 OPTIONS = cli.Options()
-_SOURCE = OPTIONS.string("source", None, "The text: files:PATH, or stdlib.", required=True)
-_NAME = OPTIONS.string("name", None, "Name of the dataset: lower_case.", required=True)
-_DATA_DIR = OPTIONS.string(
-    "data_dir", "", "TFDS's data_dir; default: TFDS_DATA_DIR or ~/tensorflow_datasets."
-)
+_SOURCE = OPTIONS.string("source", None, "The text, as data.source names it.", required=True)
+_TOKENIZER = OPTIONS.string("tokenizer", "bytes", "Its tokens, as data.tokenizer names them.")
+_DATA_DIR = OPTIONS.string("data_dir", "", "As data.data_dir.")
+_STORE = OPTIONS.string("store", "", "As data.store.")
 
 
 def main() -> int:
-    from pe_jax.data import tfds_text
     from pe_jax.data.load import load
+    from pe_jax.data.tokenizer import tokenize
+    from pe_jax.runs.progress import Display
 
-    folder = tfds_text.data_dir(_DATA_DIR.value)
-    path = tfds_text.write(load(_SOURCE.value), _NAME.value, folder)
-    use = f"--config.data.source=tfds:{_NAME.value} --config.data.data_dir={folder}"
-    print(f"{path}: use it by {use}")
+    with Display():
+        corpus = load(_SOURCE.value, _DATA_DIR.value, _STORE.value)
+        about = tokenize(corpus, _TOKENIZER.value, corpus).about
+    sizes = ", ".join(
+        f"{split} {about.documents[split]:,} documents of {size:,} bytes"
+        for split, size in about.bytes.items()
+    )
+    print(f"{corpus.folder or 'small text, which runs read anew'}: {sizes}")
     return 0

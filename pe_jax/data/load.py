@@ -1,38 +1,50 @@
-"""The corpus that data.source names: files, the standard library, or TFDS (tfds_text.py)."""
+"""The corpus that data.source names: files, the standard library, TFDS (tfds_text.py) or documents
+that a user's function yields.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import glob
 import gzip
+import io
 import itertools
 import lzma
+import operator
 import os
 import platform
 import re
 import sysconfig
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from pe_jax.data import tfds_text
-from pe_jax.data.corpus import FEWEST_FILES, SPLITS, Corpus, Document, corpus_of, split_of
+import msgspec
+import numpy as np
+
+from pe_jax import contract
+from pe_jax.data import tfds_text, tokenizer
+from pe_jax.data.corpus import FEWEST_FILES, LARGE, SPLITS, Corpus, Document, Source, stored
 from pe_jax.errors import nearest
+from pe_jax.storage.hashes import stamp
 from pe_jax.storage.paths import existing, expanded
 
 FORMS = {
     "stdlib": "the sources of the running Python's standard library",
-    "files": "files:PATH, a file, a folder or globs (files:a.txt,books/*.txt), plain, .gz or .xz",
+    "files": "files:PATH, a file, a folder or globs (files:a.txt,books/*.jsonl), plain or packed",
     "tfds": "tfds:NAME[:SPLIT], a TFDS dataset prepared in data_dir, as tfds:tiny_shakespeare",
+    "documents": "documents:FILE.py:NAME, a function of yours that yields texts",
 }
 
 
-def load(source: str, root: str = "") -> Corpus:
-    """Reads the corpus that `source` names: `stdlib`, `files:PATH` or `tfds:NAME[:SPLIT]`.
+def load(source: str, root: str = "", store: str = "") -> Corpus:
+    """Reads the corpus that `source` names, in one of FORMS; one of corpus.LARGE bytes or more into
+    a folder below `store` ("": that of `paths.cache`), once.
 
     `root` is where a relative PATH begins ("": the working directory), and for `tfds` the data_dir
-    ("": TFDS's own). `~` and environment variables in PATH and `root` are expanded. `stdlib`,
-    `files` and tfds_text.py say what is read and how it is split.
+    ("": TFDS's own). `~` and environment variables in PATH, `root` and `store` are expanded.
+    `stdlib`, `files` and tfds_text.py say what is read and how it is split.
 
     Raises ValueError for an unknown source, for text that is damaged or not UTF-8, for a split
     without text and for a dataset that is not prepared; FileNotFoundError for a path that is not
@@ -40,17 +52,36 @@ def load(source: str, root: str = "") -> Corpus:
     """
     kind, _, rest = source.partition(":")
     if source == "stdlib":
-        return stdlib()
+        return stored(stdlib(), store)
     if kind == "files" and rest.strip(" ,"):
-        return files(rest, root)
+        return stored(files(rest, root), store)
     if kind == "tfds" and rest:
-        return tfds_text.load(source, root)
+        return stored(tfds_text.find(source, root), store)
+    if kind == "documents" and rest:
+        return stored(users_documents(rest), store)
     forms = "; ".join(f"{form} ({meaning})" for form, meaning in FORMS.items())
     if source and Path(source).expanduser().exists():
         hint = f"; for a path write files:{source}."
     else:
         hint = nearest(kind, FORMS)
     raise ValueError(f"unknown source {source!r}{hint} Known: {forms}.")
+
+
+def users_documents(name: str) -> Source:
+    """The texts, str or bytes in UTF-8, that a function without arguments yields; `name` is
+    path/to/file.py:NAME. They are kept in the store whatever their size, and read anew where the
+    file or a module that it imports changes. ValueError for what it raises.
+    """
+    kind: Any = Callable
+    function = contract.own(name, kind, instance=True)
+
+    def documents() -> Iterator[Document]:
+        with contract.calling(name, name):
+            for i, text in enumerate(function()):
+                yield Document(f"document {i}", text if isinstance(text, bytes) else text.encode())
+
+    rules, files = (tfds_text.BY_DOCUMENT, tfds_text.BY_POSITION), contract.sources(name)
+    return Source(f"documents:{name}", {"": documents()}, rules, files, LARGE, by_text=True)
 
 
 # Text from files
@@ -69,14 +100,14 @@ BY_FILE = (
 BY_POSITION = "by position: the last tenth of each file is halved into valid and test"
 
 # Names of files that are read in a folder, and those of packed ones.
-TEXT_NAME = re.compile(r"\.(txt|text|md|py)(\.gz|\.xz)?$", re.IGNORECASE)
-PACKED_NAME = re.compile(r"\.(gz|xz)$", re.IGNORECASE)
+TEXT_NAME = re.compile(r"\.((txt|text|md|py|jsonl)(\.gz|\.xz|\.zst)?|parquet)$", re.IGNORECASE)
+PACKED_NAME = re.compile(r"\.(gz|xz|zst)$", re.IGNORECASE)
 NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 # What describes one build of Python, and one generated text larger than a whole test split.
 NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
 
 
-def stdlib() -> Corpus:
+def stdlib() -> Source:
     """The .py files of the standard library outside test folders, split by file; those that are not
     UTF-8, empty, or copies of another are left out. ValueError for a Python that is installed
     without them.
@@ -94,21 +125,24 @@ def stdlib() -> Corpus:
             f"this Python has only {len(texts)} source files of its standard library under {root}; "
             "use another text with files:PATH"
         )
-    splits = _by_name([Document(name, text) for text, name in texts.items()])
-    return corpus_of("stdlib", splits, BY_FILE, platform.python_version())
+    documents = [Document(name, text) for text, name in texts.items()]
+    version = platform.python_version()
+    return Source("stdlib", {"": documents}, (BY_FILE, BY_FILE), python=version)
 
 
-def files(where: str, root: str = "") -> Corpus:
+def files(where: str, root: str = "") -> Source:
     """The text of `where`, which is a file, a folder, or files and globs with commas between.
 
     `~` and environment variables are expanded; a relative path begins at `root`, or at the working
-    directory if that is empty. In a folder every file whose name ends in .txt, .text, .md or .py,
-    with or without .gz or .xz, is read, at any depth, hidden ones excepted; a file or a glob may
-    have any name.
+    directory if that is empty. In a folder every file whose name ends in .txt, .text, .md, .py or
+    .jsonl, with or without .gz, .xz or .zst, or in .parquet is read, at any depth, hidden ones
+    excepted; a file or a glob may have any name. A row of .jsonl or .parquet is a document, its
+    field "text". A file that ends in .bin has tokens of nanoGPT or llm.c, and a tokenizer.json
+    beside it.
 
     A folder with the folders train, valid (or validation) and test is split by these; without valid
-    a twentieth of train is validation text. Otherwise ten or more files are split by file, and each
-    of fewer by position (corpus.py). Empty files are left out.
+    a twentieth of train is validation text. Otherwise ten or more documents are split by name, and
+    each of fewer by position (corpus.py). Empty documents are left out.
 
     Raises ValueError for files that are damaged or not UTF-8, for a split without text, and for
     valid with train or test alone; OSError for a path that is not there, and for what is in a
@@ -128,20 +162,30 @@ def files(where: str, root: str = "") -> Corpus:
             f"the files, which are then split anew, as files:{given}/**/*.txt"
         )
     if len(present) >= 2:
-        splits = {s: _read(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}
+        listed = {s: _listed(_files_of(f"{path}"), f"{path.name}/") for s, path in present.items()}
         if "valid" in present:
-            return corpus_of(source, splits, BY_FOLDER.format(valid))
-        parts = _by_name(splits["train"])
-        splits |= {"train": parts["train"] + parts["test"], "valid": parts["valid"]}
-        return corpus_of(source, splits, BY_TWO_FOLDERS)
+            rule = BY_FOLDER.format(valid)
+            return _source(source, listed, (rule, rule))
+        listed[""] = listed.pop("train")
+        return _source(source, listed, (BY_TWO_FOLDERS, BY_TWO_FOLDERS))
     patterns = [where] if folder.exists() else filter(None, map(str.strip, where.split(",")))
-    texts = _read(itertools.chain.from_iterable(map(_files_of, patterns)))
-    rule = BY_FILE if len(texts) >= FEWEST_FILES else BY_POSITION
-    return corpus_of(source, _by_name(texts), rule)
+    listed = {"": _listed(itertools.chain.from_iterable(map(_files_of, patterns)))}
+    return _source(source, listed, (BY_FILE, BY_POSITION))
 
 
-def _by_name(documents: list[Document]) -> dict[str, list[Document]]:
-    return split_of(documents, (os.fsencode(document.name) for document in documents))
+Listed = list[tuple[str, Path]]  # files by their names
+
+
+def _source(source: str, listed: Mapping[str, Listed], rules: tuple[str, str]) -> Source:
+    every = [(name, path) for files in listed.values() for name, path in files]
+    sizes = (path.stat().st_size * (4 if PACKED_NAME.search(path.name) else 1) for _, path in every)
+    return Source(
+        source,
+        {split: _documents(files) for split, files in listed.items()},
+        rules,
+        identity=[(name, str(path), *stamp(path)) for name, path in every],
+        bytes=sum(sizes),
+    )
 
 
 # `where`, or each part of it between commas, with `root` before it and variables expanded. A file
@@ -184,34 +228,107 @@ def _files_of(pattern: str) -> list[tuple[str, Path]]:
         root = Path(*itertools.takewhile(lambda part: glob.escape(part) == part, path.parts))
         paths = [p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file()]
     if not paths:
-        kinds = "ending in .txt, .text, .md or .py (or these with .gz or .xz) in"
+        kinds = "ending in .txt, .text, .md, .py, .jsonl (or these packed) or .parquet in"
         raise FileNotFoundError(f"no file {kinds if path.is_dir() else 'matches'} {path}")
     return sorted((PACKED_NAME.sub("", p.relative_to(root).as_posix()), p) for p in paths)
 
 
-# The texts of files, each file once, sorted by their names, which get the prefix.
-def _read(files: Iterable[tuple[str, Path]], prefix: str = "") -> list[Document]:
+# Each file once, sorted by their names, which get the prefix.
+def _listed(files: Iterable[tuple[str, Path]], prefix: str = "") -> Listed:
     unique = {path.resolve(): (prefix + name, path) for name, path in files}
-    documents = [Document(name, _unpacked(path)) for name, path in unique.values()]
-    return sorted((each for each in documents if each.text), key=lambda document: document.name)
+    return sorted(unique.values(), key=operator.itemgetter(0))
 
 
-# The bytes of a file, unpacked; ValueError for one that is damaged or not UTF-8.
-def _unpacked(path: Path) -> bytes:
-    openers: dict[str, Callable] = {".gz": gzip.open, ".xz": lzma.open}
-    try:
-        with openers.get(path.suffix.lower(), open)(path, "rb") as file:
-            return _utf8(file.read())
-    except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
-        raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path} is not UTF-8 at byte {error.start} (0x{error.object[error.start]:02x}); "
-            f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
-        ) from error
+# The documents of files: a row of .jsonl or .parquet each, many of a .bin, else the whole file.
+# ValueError for files that are damaged or not UTF-8.
+def _documents(files: Listed) -> Iterator[Document]:
+    for name, path in files:
+        try:
+            if rows := ROWS.get(PACKED_NAME.sub("", path.name).rpartition(".")[2].lower()):
+                for number, text in rows(path):
+                    yield Document(f"{name}:{number}", text)
+            else:
+                with _opened(path) as file:
+                    yield Document(name, _utf8(file.read()))
+        except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            if getattr(error, "errno", None):
+                raise
+            raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
+        except UnicodeDecodeError as error:
+            raise ValueError(
+                f"{path} is not UTF-8 at byte {error.start} (0x{error.object[error.start]:02x}); "
+                f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
+            ) from error
+
+
+# The content of a file, unpacked.
+def _opened(path: Path) -> io.BufferedIOBase:
+    kind = path.suffix.lower()
+    if kind == ".zst":
+        import pyarrow
+
+        stream: Any = pyarrow.input_stream(str(path), compression="zstd")
+        return io.BufferedReader(stream)
+    openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open}
+    return openers.get(kind, open)(path, "rb")
 
 
 # The same bytes; UnicodeDecodeError if they are not UTF-8.
 def _utf8(text: bytes) -> bytes:
     text.decode("utf-8")
     return text
+
+
+class _Row(msgspec.Struct):
+    text: str
+
+
+# The lines of JSON that are not blank, by their numbers.
+def _of_jsonl(path: Path) -> Iterator[tuple[int, bytes]]:
+    decoder = msgspec.json.Decoder(_Row)
+    with _opened(path) as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    text = decoder.decode(line).text.encode()
+                except msgspec.DecodeError as error:
+                    raise ValueError(
+                        f'{path} must have objects with a string "text", line {number}: {error}'
+                    ) from error
+                yield number, text
+
+
+def _of_parquet(path: Path) -> Iterator[tuple[int, bytes]]:
+    import pyarrow
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            types = dict(zip(file.schema_arrow.names, file.schema_arrow.types, strict=True))
+            if types.get("text") not in (pyarrow.string(), pyarrow.large_string()):
+                raise ValueError(f"{path} must have a column of strings named text, got {[*types]}")
+            batches = file.iter_batches(256, columns=["text"])
+            texts = (text or "" for batch in batches for text in batch.column(0).to_pylist())
+            yield from enumerate((text.encode() for text in texts), 1)
+    except pyarrow.ArrowException as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+# Tokens of nanoGPT (uint16) or llm.c (a header, then uint16 or uint32), as the text that they stand
+# for by the tokenizer.json beside them. <|endoftext|> stands between documents.
+def _of_shard(path: Path) -> Iterator[tuple[int, bytes]]:
+    made_by = tokenizer.named(f"file:{path.parent / 'tokenizer.json'}")
+    dtype = {20240520: np.uint16, 20240801: np.uint32}.get(*np.fromfile(path, np.int32, 1))
+    tokens = np.memmap(path, dtype or np.uint16, "r", 1024 if dtype else 0)
+    if (largest := int(tokens.max())) >= len(made_by.pieces):
+        raise ValueError(
+            f"{path} has the token {largest}, and the tokenizer.json beside it "
+            f"{len(made_by.pieces)} tokens: give the one that it was made by"
+        )
+    ends = np.isin(tokens, [i for i, p in enumerate(made_by.pieces) if p == b"<|endoftext|>"])
+    bounds = [-1, *np.flatnonzero(ends).tolist(), len(tokens)]
+    for number, (before, end) in enumerate(itertools.pairwise(bounds), 1):
+        yield number, _utf8(made_by.decode(tokens[before + 1 : end]))
+
+
+ROWS = {"jsonl": _of_jsonl, "parquet": _of_parquet, "bin": _of_shard}

@@ -1,4 +1,4 @@
-"""Text from TFDS datasets, read and written without TensorFlow.
+"""Text from TFDS datasets, read without TensorFlow.
 
 `tfds:NAME[/CONFIG][:VERSION][:SPLIT]` is a dataset that lies prepared in a data_dir of TFDS, as
 ArrayRecord or Parquet. Its splits are train, validation (or valid) and test.
@@ -14,22 +14,21 @@ the parts of one document, as far as they lie in the same part of SPLIT.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import itertools
 import json
 import operator
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pe_jax.data.corpus import FEWEST_FILES, Corpus, Document, corpus_of, split_of
+from pe_jax.data.corpus import Document, Source
 from pe_jax.errors import nearest
+from pe_jax.storage.hashes import stamp
 from pe_jax.storage.paths import expanded
 
-VERSION = "1.0.0"
 BY_DATASET = "by the dataset: {}, {}, test"
 BY_DOCUMENT = (
     "by document: ranked by the sha256 of the text, the first 5 % are test, the next 5 % valid, "
@@ -42,8 +41,8 @@ _SOURCE = re.compile(
 )
 
 
-def load(source: str, root: str = "") -> Corpus:
-    """The corpus of `source` from the data_dir `root`, in which `~` and environment variables are
+def find(source: str, root: str = "") -> Source:
+    """The text of `source` from the data_dir `root`, in which `~` and environment variables are
     expanded; "" is TFDS's own.
 
     Raises ValueError for a dataset that is not prepared there, is damaged, has no text feature or
@@ -66,55 +65,23 @@ def load(source: str, root: str = "") -> Corpus:
             f"{source} would train on {' and '.join(touched)}, which is held out: SPLIT may take "
             f"{' and '.join(name for name in names if name not in held) or 'nothing else'}"
         )
-    texts = [text for name, taken in parts for text in _documents(builder, name, taken)]
+    files = sorted(path for path in Path(builder.data_dir).iterdir() if path.is_file())
+    fields = {
+        "identity": [(path.name, *stamp(path)) for path in files],
+        "bytes": 2 * sum(path.stat().st_size for path in files),  # compressed
+        "by_text": True,
+    }
+    train_text = itertools.chain.from_iterable(
+        _documents(builder, name, taken) for name, taken in parts
+    )
     if held:
-        splits = {"train": texts, "valid": _documents(builder, valid)}
+        splits = {"train": train_text, "valid": _documents(builder, valid)}
         splits["test"] = _documents(builder, "test")
-        return corpus_of(source, splits, BY_DATASET.format(train, valid))
+        rule = BY_DATASET.format(train, valid)
+        return Source(source, splits, (rule, rule), **fields)
     left = " and ".join(name for name in names if name not in trained)
     rest = f"; {left} left out" if left else ""
-    rule = BY_DOCUMENT if len(texts) >= FEWEST_FILES else BY_POSITION
-    return corpus_of(source, split_of(texts, (document.text for document in texts)), rule + rest)
-
-
-def write(corpus: Corpus, name: str, folder: Path) -> Path:
-    """Writes a corpus as the dataset `name` in the data_dir `folder`, a record {"text"} for each
-    document, in order; returns the dataset's path. ValueError for a name that TFDS does not allow
-    and for one that is there already.
-    """
-    import tensorflow_datasets as tfds
-
-    class Builder(tfds.dataset_builders.AdhocBuilder, skip_registration=True):
-        def _split_generators(self, dl_manager):  # AdhocBuilder's asks TensorFlow for a type
-            return self._split_datasets
-
-    if not re.fullmatch("[a-z][a-z0-9_]*", name):
-        raise ValueError(f"the name of a dataset is lower_case letters, digits and _, got {name!r}")
-    path = folder / name / VERSION
-    if path.exists():
-        raise ValueError(f"{path} exists: choose another name, or delete that folder")
-    names = {"train": "train", "valid": "validation", "test": "test"}
-    tfds.disable_progress_bar()
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):  # TFDS prints while it works
-            Builder(
-                name=name,
-                version=VERSION,
-                description=f"The text of {corpus.source}, split {corpus.split}.",
-                features=tfds.features.FeaturesDict({"text": tfds.features.Text()}),
-                split_datasets={
-                    names[split]: [(i, {"text": d.tobytes()}) for i, d in enumerate(documents)]
-                    for split, documents in corpus.splits.items()
-                },
-                data_dir=folder,
-                file_format="array_record",
-                disable_shuffling=True,
-            ).download_and_prepare()
-    except RuntimeError as error:  # ArrayRecord's writer, as for a full disk
-        raise OSError(
-            f"{path} cannot be written ({error}): make room, or name another folder"
-        ) from error
-    return path
+    return Source(source, {"": train_text}, (BY_DOCUMENT + rest, BY_POSITION + rest), **fields)
 
 
 def data_dir(root: str) -> Path:
@@ -210,34 +177,37 @@ def _field(builder: Any) -> str:
     )
 
 
-# The documents in the records `taken` from a split, empty ones left out. Records are read one
-# by one, since TFDS's reader of Parquet cannot read a part of a split.
-def _documents(builder: Any, split: str, taken: slice = slice(None)) -> list[Document]:
+# The documents in the records `taken` from a split. Records are read one by one, since TFDS's
+# reader of Parquet cannot read a part of a split.
+def _documents(builder: Any, split: str, taken: slice = slice(None)) -> Iterator[Document]:
     path, field = Path(builder.data_dir), _field(builder)
     number = dict(builder.info.features.items()).get("document")
     numbered = (
         number is not None and number.shape == () and np.issubdtype(number.np_dtype, np.integer)
     )
-    try:
-        reader = builder.as_data_source(split=split)
-        examples = [(i, reader[i]) for i in range(len(reader))[taken]]
-    except Exception as error:  # whatever the readers of the formats raise
-        raise ValueError(_damaged(path, error)) from error
-    rows = []
-    for i, example in examples:
-        if example[field] is None:  # so does a truncated ArrayRecord read
-            raise ValueError(_damaged(path, f"record {i} of {split} reads as None"))
-        rows.append((int(example["document"]) if numbered else i, example[field]))
-    documents = []
+    rows = _records(builder, split, taken, field, "document" if numbered else "")
     for i, group in itertools.groupby(rows, key=operator.itemgetter(0)):
         name, content = f"document {i} of {split}", b"".join(part for _, part in group)
         try:
             content.decode()
         except UnicodeDecodeError as error:
             raise ValueError(f"{name} in {path} is not UTF-8: {error}") from error
-        if content:
-            documents.append(Document(name, content))
-    return documents
+        yield Document(name, content)
+
+
+# The number of each record, which the feature `number` has if it is given, and its text.
+def _records(
+    builder: Any, split: str, taken: slice, field: str, number: str
+) -> Iterator[tuple[int, bytes]]:
+    try:
+        reader = builder.as_data_source(split=split)
+        for i in range(len(reader))[taken]:
+            example = reader[i]
+            if example[field] is None:  # so does a truncated ArrayRecord read
+                raise ValueError(f"record {i} of {split} reads as None")
+            yield int(example[number]) if number else i, example[field]
+    except Exception as error:  # whatever the readers of the formats raise
+        raise ValueError(_damaged(Path(builder.data_dir), error)) from error
 
 
 def _damaged(path: Path, what: object) -> str:

@@ -17,6 +17,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import logging
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,9 +27,10 @@ from typing import Any
 import numpy as np
 
 from pe_jax import record
-from pe_jax.data.corpus import Corpus
-from pe_jax.errors import nearest, to_install
-from pe_jax.storage import atomic, gguf_file, hashes
+from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.documents import Documents, joined
+from pe_jax.errors import concerning, nearest, to_install
+from pe_jax.storage import atomic, gguf_file, hashes, locks
 from pe_jax.storage.paths import cache, existing, expanded
 
 FORMS = {
@@ -39,6 +41,7 @@ FORMS = {
     "gguf": "gguf:PATH, that of a model in llama.cpp's format",
 }
 IN_FILES = ("file", "hf", "gguf")
+LOG = logging.getLogger("pe_jax")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -60,21 +63,30 @@ class Tokenizer:
         """Bytes of each token: int32 [V]."""
         return np.array([len(piece) for piece in self.pieces], np.int32)
 
+    @property
+    def dtype(self) -> np.dtype:
+        """The smallest unsigned dtype that holds its tokens."""
+        return np.min_scalar_type(len(self.pieces) - 1)
+
     def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The tokens of each document (uint8 [n], UTF-8) in the smallest unsigned dtype that holds
-        the vocabulary. ValueError where the bytes of the tokens are not those of the document.
+        """The tokens of each document (uint8 [n], UTF-8), in `dtype`. ValueError where the bytes of
+        the tokens are not those of the document.
         """
+        return tuple(self.stream(documents))
+
+    def stream(self, documents: Sequence[np.ndarray]) -> Iterator[np.ndarray]:
+        """As `encode`, one document after another."""
         if self.spec == record.SYMBOLS:
-            return tuple(self._numbers(document.tobytes().decode()) for document in documents)
-        if self.json is None:
-            return tuple(documents)
-        model = _library_tokenizer(self.spec, self.json)
-        with _library_errors(self.spec, "fails at this text"):
-            out = _encoded(model, documents, np.min_scalar_type(len(self.pieces) - 1))
-        for document, tokens in zip(documents, out, strict=True):
-            if self.decode(tokens) != document.tobytes():
-                raise _lossy(self.spec)
-        return tuple(out)
+            yield from (self._numbers(document.tobytes().decode()) for document in documents)
+        elif self.json is None:
+            yield from documents
+        else:
+            model = _library_tokenizer(self.spec, self.json)
+            encoded = _encoded(self.spec, model, documents, self.dtype)
+            for document, tokens in zip(documents, encoded, strict=True):
+                if self.decode(tokens) != document.tobytes():
+                    raise _lossy(self.spec)
+                yield tokens
 
     def begun(self, tokens: np.ndarray) -> np.ndarray:
         """The tokens of a text after `bos`, unless it begins with it as a chat does: int32."""
@@ -119,8 +131,8 @@ BYTES = Tokenizer("bytes", tuple(bytes([byte]) for byte in range(256)))
 class Tokens:
     """A corpus in tokens, which training and evaluation read."""
 
-    splits: Mapping[str, tuple[np.ndarray, ...]]
-    """The documents of each split: the ids of their tokens, [n]."""
+    splits: Mapping[str, Documents]
+    """The documents of each split: the ids of their tokens."""
     tokenizer: Tokenizer
     about: record.CorpusRecord
     """What records hold of its text."""
@@ -137,7 +149,7 @@ def tokenize(corpus: Corpus, spec: str, trained_on: Corpus | None = None) -> Tok
     kind, rest = _parse(spec)
     if kind == "bpe":
         texts = (document.tobytes().decode() for document in corpus.splits["train"])
-        tokenizer = _of_json(spec, _trained(int(rest), texts, corpus.hash))
+        tokenizer = _of_json(spec, _trained(int(rest), texts, corpus))
     elif kind in IN_FILES:
         tokenizer = named(spec)
     return cut(corpus, tokenizer, trained_on)
@@ -152,8 +164,47 @@ def cut(
     """The corpus in the tokens of `tokenizer`, with the overlap of the `compared` splits with the
     training text of `trained_on`. ValueError where it would lose or add a byte.
     """
-    splits = {name: tokenizer.encode(split) for name, split in corpus.splits.items()}
+    splits = dict(corpus.splits)
+    if tokenizer.json is not None:
+        every = joined([splits[name] for name in SPLITS])
+        if corpus.folder:
+            every = _stored(every, tokenizer, corpus.folder)
+        else:
+            every = Documents.of(tokenizer.encode(every))
+        ends = itertools.accumulate(len(splits[name]) for name in SPLITS)
+        for name, end in zip(SPLITS, ends, strict=True):
+            splits[name] = every.take(slice(end - len(splits[name]), end))
     return Tokens(splits, tokenizer, corpus.describe(trained_on, compared))
+
+
+# The tokens of documents from the store: `tokens` of all, `sizes` of each, and tokens.json, which
+# is written last. Where a kill left off at a document, the same call goes on.
+def _stored(documents: Documents, tokenizer: Tokenizer, store: Path) -> Documents:
+    version = _library().__version__
+    folder = store / f"tokens-{hashes.sha256(f'{tokenizer.json} {version}')[:16]}"
+    path, sizes = folder / "tokens", folder / "sizes"
+    if not (folder / "tokens.json").exists():
+        with locks.locked(folder, wait=True):
+            if not (folder / "tokens.json").exists():
+                LOG.info("the tokens of %s are written into %s, once", tokenizer.spec, folder)
+                with concerning(path):
+                    _go_on(documents, tokenizer, path, sizes)
+                about = {"tokenizer": tokenizer.spec, "sha256": hashes.sha256_of_file(path)}
+                atomic.write(folder / "tokens.json", hashes.canonical(about))
+    counts = np.fromfile(sizes, np.int64)
+    return Documents.mapped(path, tokenizer.dtype, np.cumsum(counts) - counts, counts)
+
+
+# Appends the tokens of the documents that the files lack. What a kill cut off is written anew.
+def _go_on(documents: Documents, tokenizer: Tokenizer, path: Path, sizes: Path) -> None:
+    with path.open("ab") as out, sizes.open("ab") as counts:
+        ends = np.cumsum(np.fromfile(sizes, np.int64)) * tokenizer.dtype.itemsize
+        whole = int(np.searchsorted(ends, out.tell(), side="right"))  # documents
+        out.truncate(int(ends[whole - 1]) if whole else 0)
+        counts.truncate(8 * whole)
+        for tokens in tokenizer.stream(documents.take(slice(whole, None))):
+            out.write(tokens.data)
+            counts.write(np.int64(tokens.size).tobytes())
 
 
 def symbols(count: int) -> Tokenizer:
@@ -166,7 +217,7 @@ def no_text(task: str, identity: str, count: int) -> Tokens:
     `count` is the number of its tokens.
     """
     about = record.CorpusRecord(source=task, hash=hashes.sha256(identity))
-    return Tokens({"train": (), "valid": (), "test": ()}, symbols(count), about)
+    return Tokens(dict.fromkeys(SPLITS, Documents.of(())), symbols(count), about)
 
 
 def vocabulary(spec: str) -> int:
@@ -252,8 +303,9 @@ def _read_json(place: Path) -> str:
 
 # Byte-level BPE by HuggingFace's library `tokenizers`, an optional dependency
 #
-# A tokenizer is the text of its tokenizer.json. A trained one is cached in $XDG_CACHE_HOME/pe_jax
-# (or ~/.cache/pe_jax), one file for each corpus, number of tokens and version of the library.
+# A tokenizer is the text of its tokenizer.json. A trained one is kept in the corpus's folder of the
+# store, of a small corpus in $XDG_CACHE_HOME/pe_jax (or ~/.cache/pe_jax): one file for each corpus,
+# number of tokens and version of the library.
 
 
 PART, GROUP = 2**18, 2**22  # bytes: the least part of a document; parts that are encoded at once
@@ -358,20 +410,27 @@ def _library_errors(spec: str, said: str) -> Iterator[None]:
 # The library needs some 100 bytes of memory for each byte of text, so long documents are encoded in
 # parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always cuts, so
 # the tokens are those of the whole document.
-def _encoded(model: Any, documents: Sequence[np.ndarray], dtype: np.dtype) -> list[np.ndarray]:
+def _encoded(
+    spec: str, model: Any, documents: Sequence[np.ndarray], dtype: np.dtype
+) -> Iterator[np.ndarray]:
     first = model.pre_tokenizer
     plain = isinstance(first, _library().pre_tokenizers.ByteLevel) and first.use_regex
     size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
     texts = (document.tobytes() for document in documents)
     parts = ((len(part), i, part) for i, text in enumerate(texts) for part in _parts(text, size))
     ends = itertools.accumulate(parts, lambda before, part: (before[0] + part[0], *part[1:]))
-    out: list[list[np.ndarray]] = [[] for _ in documents]
+    whole, number = list[np.ndarray](), 0  # the parts of the document with this number
     for _, group in itertools.groupby(ends, key=lambda part: part[0] // GROUP):
         of, strings = zip(*((i, part.decode()) for _, i, part in group), strict=True)
-        encoded = model.encode_batch_fast(list(strings), add_special_tokens=False)
+        with _library_errors(spec, "fails at this text"):
+            encoded = model.encode_batch_fast(list(strings), add_special_tokens=False)
         for i, tokens in zip(of, encoded, strict=True):
-            out[i].append(np.array(tokens.ids, dtype))
-    return [np.concatenate(tokens) for tokens in out]
+            if i > number:
+                yield np.concatenate(whole)
+                whole, number = [], i
+            whole.append(np.array(tokens.ids, dtype))
+    if whole:
+        yield np.concatenate(whole)
 
 
 # The text in parts of at least `size` bytes that end where a line does; the last part is what is
@@ -386,17 +445,16 @@ def _parts(text: bytes, size: int) -> Iterator[bytes]:
 
 # A BPE of `size` tokens, trained on the texts or taken from the cache.
 #
-# `corpus` is the hash of the corpus that the texts are part of. The first 256 tokens are bytes; a
-# pair that occurs only once in the texts is not merged. ValueError where they have too few pairs
-# for `size` tokens.
-def _trained(size: int, texts: Iterable[str], corpus: str) -> str:
+# The texts are part of `corpus`. The first 256 tokens are bytes; a pair that occurs only once in
+# the texts is not merged. ValueError where they have too few pairs for `size` tokens.
+def _trained(size: int, texts: Iterable[str], corpus: Corpus) -> str:
     version = _library().__version__
-    name = f"bpe-{size}-{hashes.sha256(f'{corpus} {version}')[:16]}.json"
+    name = f"bpe-{size}-{hashes.sha256(f'{corpus.hash} {version}')[:16]}.json"
     with contextlib.suppress(OSError):
-        return (cache() / name).read_text("utf-8")
+        return ((corpus.folder or cache()) / name).read_text("utf-8")
     made = _train(size, texts)
-    with contextlib.suppress(OSError):  # the cache is a convenience: do without where it fails
-        atomic.write(cache() / name, made)
+    with contextlib.suppress(OSError):  # a convenience: do without where it fails
+        atomic.write((corpus.folder or cache()) / name, made)
     return made
 
 

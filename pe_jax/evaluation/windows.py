@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pe_jax.data.documents import Documents
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
 from pe_jax.metric import DRAWS, NoRoom, Predictions, PromptMetric, Request, TextMetric
@@ -143,18 +144,18 @@ def windows(
     if isinstance(scorer, PromptMetric):
         return _prompts(scorer, length, config.samples, tokenizer, documents)
     least = scope.longest + scorer.beyond
-    numbers = [number for number, d in enumerate(documents) if len(d) >= least]
-    long = [documents[number] for number in numbers]
+    documents = Documents.of(documents)
+    numbers = np.flatnonzero(documents.sizes >= least)
+    long = documents.take(numbers)
     if not long:
-        most = max((len(d) for d in documents), default=0)
+        most = documents.sizes.max(initial=0)
         raise ValueError(
             f"no document of the {config.split} split has the {least} tokens that {metric} needs "
             f"for the longest of eval.lengths; the longest document has {most}: give longer texts "
             "or shorter lengths"
         )
-    sizes = [len(d) for d in long]
     try:
-        places = scorer.windows(sizes, length, scope)
+        places = scorer.windows(long.sizes.tolist(), length, scope)
     except NoRoom as error:
         raise ValueError(
             f"the {config.split} split has {error} of eval.targets={config.targets}: lower "
@@ -178,7 +179,9 @@ def windows(
     def drawn(number: int, draw: int) -> np.ndarray:
         return np.random.default_rng((number, draw)).random(len(documents[number]), np.float32)
 
-    rows = [drawn(numbers[p.document], p.draw)[p.start + 1 : p.start + 1 + length] for p in places]
+    rows = [
+        drawn(int(numbers[p.document]), p.draw)[p.start + 1 : p.start + 1 + length] for p in places
+    ]
     hidden = np.where(rates > 0, np.stack(rows) < rates, scored)
     tokens[:, 1:] = np.where(hidden, ~targets, targets)
     if not (hidden & scored).any():

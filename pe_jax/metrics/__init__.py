@@ -93,12 +93,13 @@ def _centred(sizes, E: int, scope) -> Iterator[Place]:
 # (document, e) of `count` places e, evenly spread over the documents, with e >= least and at least
 # `apart` tokens between two of one document.
 def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
-    room = [max(0, (size - least) // apart + 1) for size in sizes]
-    if count < 1 or sum(room) < count:
-        raise NoRoom(f"room for {sum(room) * apart} targets")
-    slots = np.linspace(0, sum(room) - 1, count).round().astype(int)
-    document = np.searchsorted(np.cumsum(room), slots, side="right")
-    before = np.cumsum([0, *room])[document]
+    room = np.maximum(0, (np.asarray(sizes, np.int64) - least) // apart + 1)
+    ends = np.cumsum(room)
+    if count < 1 or room.sum() < count:
+        raise NoRoom(f"room for {room.sum() * apart} targets")
+    slots = np.linspace(0, ends[-1] - 1, count).round().astype(int)
+    document = np.searchsorted(ends, slots, side="right")
+    before = (ends - room)[document]
     return [
         (int(d), int(least + (s - b) * apart))
         for d, s, b in zip(document, slots, before, strict=True)

@@ -27,14 +27,17 @@ class DataConfig:
     """Which text, in which tokens."""
 
     source: str = "stdlib"
-    """stdlib; files:PATH, a file, a folder or globs; or tfds:NAME[:SPLIT], a prepared TFDS
-    dataset."""
+    """stdlib; files:PATH, a file, a folder or globs; tfds:NAME[:SPLIT], a prepared TFDS dataset; or
+    documents:FILE.py:NAME, a function of yours that yields texts."""
     data_dir: str = ""
     """The folder in which a relative PATH begins, "": the working directory; or TFDS's data_dir,
     "": TFDS's own, TFDS_DATA_DIR or ~/tensorflow_datasets."""
     tokenizer: str = "bytes"
     """bytes; bpe:N, of N tokens, trained on the training split; file:PATH, a tokenizer.json; or
     hf:DIR or gguf:PATH, that of a pretrained model."""
+    store: str = ""
+    """The folder in which text of 32 MiB or more is kept, "": $XDG_CACHE_HOME/pe_jax/text. It is
+    not part of a run's id."""
 
     def __post_init__(self):
         check(self, "data.")

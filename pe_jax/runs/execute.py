@@ -50,7 +50,8 @@ def execute(
     folder, asked = Folder.of(run.id, workdir), run.asked([one.rate for one in tried])
     if result := folder.complete(run.run.seeds, asked):
         return result
-    text = run.load()  # which is refused before anything is written
+    with Display(verbose):
+        text = run.load()  # which is refused before anything is written
     _check_encodings(run, text)
     programs = folder.groups(run.run.seeds) if run.train.steps else ()
     devices = seed_groups.devices(run.run.mesh, programs, run.train.batch)

@@ -56,7 +56,8 @@ def run_id(name: str, checked: Checked, init_from: InitFrom | None) -> str:
 
 def _of_data(checked: Checked) -> Mapping[str, Any]:
     config = checked.config
-    files, data = {"sources": users_files(config)}, config["data"]
+    files = {"sources": users_files(config)}
+    data = {name: value for name, value in config["data"].items() if name != "store"}
     if not checked.task.reads_text:
         task, curriculum = tasks.identity(config["task"]), config["train"]["curriculum"]
         drawn = {"task": task, "curriculum": curriculum, **files}

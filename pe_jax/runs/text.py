@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pe_jax import contract
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.documents import joined
 from pe_jax.data.load import load
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
@@ -44,11 +45,11 @@ def read(
     with it is measured if it is there.
     """
     try:
-        corpus = other = load(evaluation.source or data.source, data.data_dir)
+        corpus = other = load(evaluation.source or data.source, data.data_dir, data.store)
         if evaluation.source and trained_on:
             corpus = _unchanged(data, trained_on)
         elif evaluation.source:
-            corpus = load(data.source, data.data_dir)
+            corpus = load(data.source, data.data_dir, data.store)
         elif trained_on not in ("", corpus.hash):
             raise Refused(
                 f"{data.source} has changed since the run was trained on it: name the text that is "
@@ -64,7 +65,7 @@ def read(
         if evaluation.source:
             compared = SPLITS if evaluation.split == "all" else HELD_OUT
             scored = tokenizer.cut(other, tokens.tokenizer, seen, compared)
-        documents = [document for split in splits for document in scored.splits[split]]
+        documents = joined([scored.splits[split] for split in splits])
         return Text(tokens, scored, cuts_of(documents, evaluation, tokens.tokenizer))
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
@@ -80,7 +81,7 @@ def of_samples(task: Task, section: dict[str, Any]) -> Text:
 def _unchanged(data: DataConfig, hash: str) -> Corpus | None:
     # the text of training, unless it is gone or has changed since
     try:
-        corpus = load(data.source, data.data_dir)
+        corpus = load(data.source, data.data_dir, data.store)
     except (ValueError, OSError):
         return None
     return corpus if corpus.hash == hash else None

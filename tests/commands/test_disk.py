@@ -42,7 +42,6 @@ def everything(folder):
         ("compare", "{runs} {runs} --out={file}"),
         ("status", "--workdir={file}"),
         ("generate", "--workdir={file}"),
-        ("prepare", "--source=files:{text} --name=ours --data_dir={file}"),
     ],
 )
 def test_files_in_place_of_folders_raise_before_the_work(lab, name, arguments):

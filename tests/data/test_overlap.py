@@ -4,11 +4,11 @@ import os
 import random
 import shutil
 
-import numpy as np
 import pytest
 
-from pe_jax.data.corpus import STRIDE, WINDOW, Passages
+from pe_jax.data.corpus import Document, Source, read
 from pe_jax.data.load import load
+from pe_jax.data.overlap import STRIDE, WINDOW
 from pe_jax.record import CorpusRecord, Overlap
 from pe_jax.runs.run import Run
 
@@ -17,14 +17,13 @@ def prose(seed: int, size: int = 3000) -> str:
     return "".join(random.Random(seed).choices("etaoinshrdlu ", k=size))
 
 
-def array(text: str) -> np.ndarray:
-    return np.frombuffer(text.encode(), np.uint8)
-
-
 def overlap(documents: list[str], train: list[str]) -> Overlap:
-    passages = Passages([array(text) for text in train], [f"train{i}" for i in range(len(train))])
-    names = [f"test{i}" for i in range(len(documents))]
-    return passages.overlap([array(text) for text in documents], names)
+    parts = {"train": train, "valid": ["-"], "test": documents}
+    named = {
+        s: [Document(f"{s}{i}", t.encode()) for i, t in enumerate(p)] for s, p in parts.items()
+    }
+    corpus = read(Source("s", named, ("by hand", "by hand")))
+    return corpus.overlap(corpus, ("test",))["test"]
 
 
 def test_texts_of_their_own_share_nothing():

@@ -20,7 +20,7 @@ from tokenizers import AddedToken, Regex, models, normalizers, pre_tokenizers
 
 from pe_jax import record
 from pe_jax.data import tokenizer
-from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.corpus import SPLITS, Document, Source, read
 from pe_jax.data.load import load
 from pe_jax.data.tokenizer import BYTES, kept, tokenize, vocabulary
 from pe_jax.errors import Refused
@@ -53,8 +53,8 @@ def document(text):
 
 def corpus(*texts):
     """A corpus whose splits all hold the texts."""
-    names = dict.fromkeys(SPLITS, tuple(map(str, range(len(texts)))))
-    return Corpus(dict.fromkeys(SPLITS, tuple(map(document, texts))), names, "made", "no split")
+    documents = [Document(str(i), text.encode()) for i, text in enumerate(texts)]
+    return read(Source("made", dict.fromkeys(SPLITS, documents), ("no split", "no split")))
 
 
 def varied(words=1500, seed=0):
@@ -156,7 +156,7 @@ def valid(piece):
 def test_bytes_are_the_documents_themselves():
     made = corpus(PROSE, "x")
     tokens = tokenize(made, "bytes")
-    assert tokens.splits == dict(made.splits)  # the arrays themselves, not equal ones
+    assert tokens.splits == dict(made.splits)  # the documents themselves, not equal ones
     assert tokens.about == made.describe()
     assert tokens.tokenizer.decode(tokens.splits["test"][0]) == PROSE.encode()
     assert tokens.tokenizer.decode(np.array([104, 300, 105])) == b"hi"
