@@ -51,14 +51,17 @@ def wide(x: Float[Array, "..."]) -> Float[Array, "..."]:
     return x.astype(jnp.promote_types(x.dtype, jnp.float32))
 
 
-def rotate(x: Float[Array, "L H K"], angle: Float[Array, "L *heads half"]) -> Float[Array, "L H K"]:
-    """Turns each pair (x_i, x_{i + half}), i < half, by its angle; further components stay.
+def rotate(
+    x: Float[Array, "L H K"], angle: Float[Array, "L *heads half"], gain: float = 1.0
+) -> Float[Array, "L H K"]:
+    """Turns each pair (x_i, x_{i + half}), i < half, by its angle, and makes it `gain` times as
+    long; further components stay.
 
     Heads share the angles [L, half], or have their own, [L, H, half]. Computed in float32 and
     returned in x's dtype.
     """
     half, angle = angle.shape[-1], angle if angle.ndim == 3 else angle[:, None]
-    cos, sin = jnp.cos(angle), jnp.sin(angle)
+    cos, sin = gain * jnp.cos(angle), gain * jnp.sin(angle)
     a, b, rest = jnp.split(wide(x), (half, 2 * half), axis=-1)
     return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
 

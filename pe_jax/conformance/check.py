@@ -80,6 +80,8 @@ def forms(case, pairs):
             code["agrees, with the temperature on queries alone"] = {"factors": (m * m, 1)}
             code["temperature once, not on queries and keys"] = {"factors": (m, 1)}
             code["temperature squared"] = {"factors": (m * m, m * m)}
+            if 2 * case["frequencies"].shape[-1] < case["q"].shape[-1]:
+                code["temperature on components that do not turn, too"] = {"every": True}
     if "bias" in case:
         code["bias has the wrong sign"] = {"turn": lambda b: -b}
         code["bias divided by sqrt(K)"] = {"turn": lambda b: b / case["q"].shape[-1] ** 0.5}
@@ -93,7 +95,15 @@ def forms(case, pairs):
 
 
 def values(
-    case, changed=None, pairs="halves", sign=1, rounds=(), shift=(0, 0), factors=(), turn=np.array
+    case,
+    changed=None,
+    pairs="halves",
+    sign=1,
+    rounds=(),
+    shift=(0, 0),
+    factors=(),
+    every=False,
+    turn=np.array,
 ):
     """The outputs of the case in its right form, or with arrays changed and a fault of the code."""
     case = case | (changed or {})
@@ -112,6 +122,7 @@ def values(
             at = case["positions"] + later
             by = by * np.power(decay, side * at[:, None, None])
             x[..., : w.shape[1]] *= by * np.exp(1j * angles(at, w, rounds))
+            x[..., w.shape[1] :] *= m if every else 1
         out["rotated_q"], out["rotated_k"] = (as_real(x, w.shape[1], pairs) for x in (q, k))
     if "distances" in case:
         turns = np.exp(1j * angles(np.nan_to_num(case["distances"]), w, rounds))

@@ -27,7 +27,7 @@ class ClippedRoPE(Rotary):
     """n, at most all. None: the pairs with a wavelength above the training length."""
 
     def _frequencies(self):
-        half = self.dims.head // 2
+        half = self._size // 2
         wavelengths = 2 * math.pi * self.base ** (np.arange(half) / half)
         slow = (wavelengths > self.dims.train_len).sum() if self.pairs is None else self.pairs
         n = min(int(slow), half)

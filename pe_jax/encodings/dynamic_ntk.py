@@ -1,9 +1,10 @@
 """Dynamic NTK scaling: NTK-aware scaling whose base grows with the text (emozilla, 2023; formula
 in Peng et al., 2023; arXiv:2309.00071).
 
-base' = base (f l / L - (f - 1))^(K / (K - 2)) for a text of l > L tokens, and RoPE's base up to the
-training length L. With f = 1 this is `ntk`. With f = 2, the default here, the base grows faster
-with the length; there is no published default. Nothing is learned.
+base' = base (f l / L - (f - 1))^(r / (r - 2)) for a text of l > L tokens, and RoPE's base up to the
+training length L; r are the components that turn, by default all K. With f = 1 this is `ntk`. With
+f = 2, the default here, the base grows faster with the length; there is no published default.
+Nothing is learned.
 
 All tokens of a text get the base of its whole length. In Hugging Face's code keys that are already
 cached keep the base of the length at which they came, so that decoding differs from a full pass;
@@ -35,4 +36,4 @@ class DynamicNTK(Rotary):
         L = self.length or self.dims.train_len
         longer = max(1.0, (self.served or self.dims.train_len) / L)
         scale = self.factor * longer - (self.factor - 1)
-        return stretched_timescales(self.dims.head, self.base, scale)
+        return stretched_timescales(self._size, self.base, scale)

@@ -27,7 +27,7 @@ class EVQCosh(Rotary):
     """None: the head size divided by the square root of the training length."""
 
     def _frequencies(self):
-        K = self.dims.head
+        K = self._size
         tau = K / self.dims.train_len**0.5 if self.tau is None else self.tau
         u = (np.arange(K // 2) + 0.5) / (K // 2)
         phi = 1 - np.arcsinh((1 - u) * np.sinh(tau)) / tau

@@ -34,6 +34,7 @@ class FoPE(Rotary):
     """Of all the noise in a pair; 0 adds none."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.dims.train_len < 2 * math.pi:
             raise ValueError(
                 "fope needs a training length of at least 7, below which every frequency is "
@@ -41,7 +42,7 @@ class FoPE(Rotary):
             )
 
     def init(self, key):
-        H, half = self.dims.heads, self.dims.head // 2
+        H, half = self.dims.heads, self._size // 2
         noise = self.std * half**-0.5 * jax.random.normal(key, (2, H, half, half))
         cos, sin = jnp.eye(half)[None, None] + noise
         return {"cos": cos, "sin": sin}
@@ -56,8 +57,8 @@ class FoPE(Rotary):
             return jnp.where(kept[None], mixed, still)
 
         cos, sin = total(jnp.cos, params["cos"], 1.0), total(jnp.sin, params["sin"], 0.0)
-        a, b = jnp.split(x.astype(jnp.float32), 2, axis=-1)
-        return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], -1).astype(x.dtype)
+        a, b, rest = jnp.split(x.astype(jnp.float32), (w.size, 2 * w.size), axis=-1)
+        return jnp.concatenate([a * cos - b * sin, a * sin + b * cos, rest], -1).astype(x.dtype)
 
     def qk(self, params, q, k, q_pos, k_pos):
         return self._turned(params, q, q_pos), self._turned(params, k, k_pos)

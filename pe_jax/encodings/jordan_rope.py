@@ -25,16 +25,17 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from pe_jax.encodings.rotary import Rotary
+from pe_jax.encodings.rotary import Turned
 from pe_jax.fields import Positive
-from pe_jax.geometry import bounded_exp, inverse_softplus
+from pe_jax.geometry import angles, bounded_exp, inverse_softplus, inverse_timescales
 
 
 @dataclasses.dataclass(frozen=True)
-class JordanRoPE(Rotary):
+class JordanRoPE(Turned):
     """q and k rotated, scaled and sheared by their positions."""
 
     causal_only = "later keys would grow"
+    base: Positive = 10000.0
     c: Positive = 1.0
     """The decay over one training length at the start of training, in nats."""
     shear: bool = True
@@ -62,8 +63,9 @@ class JordanRoPE(Rotary):
         decay = {"decay": jnp.full(shape, inverse_softplus(self.c))}
         return decay | ({"shear": jnp.zeros(shape)} if self.shear else {})
 
-    def _frequencies(self):
-        return jnp.tile(super()._frequencies()[: self.dims.head // 4], 2)
+    def _angles(self, params, pos):
+        w = inverse_timescales(self.dims.head, self.base)
+        return angles(pos, jnp.tile(w[: self.dims.head // 4], 2))
 
     def qk(self, params, q, k, q_pos, k_pos):
         turned = super().qk(params, q, k, q_pos, k_pos)

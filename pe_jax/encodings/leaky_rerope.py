@@ -21,6 +21,7 @@ class LeakyReRoPE(Remapped):
     """k. None: what each evaluated length needs."""
 
     def __post_init__(self):
+        super().__post_init__()
         most = self.dims.train_len - 1
         if self.factor is None and self.window is not None and self.window >= most:
             raise ValueError(

@@ -26,6 +26,7 @@ class Llama3(Rotary, Scaled):
     high: Positive = 4.0
 
     def __post_init__(self):
+        super().__post_init__()
         if not self.low < self.high:
             raise ValueError(f"llama3's low must be below its high, {self.high}, got {self.low}")
 

@@ -1,9 +1,10 @@
 """LongRoPE: a factor for each pair (Ding et al., 2024; arXiv:2402.13753).
 
-w'_i = w_i / lambda_i, and logits multiplied by 1 + ln s / ln L, s = L' / L. lambda is `long` for
-texts of more than L tokens, `short` for others. Nothing is learned: the paper finds `long` by an
-evolutionary search on validation text, here it is given. Beyond the training length L it depends on
-`long` which angles are new. By default `long` is s for every pair, position interpolation, and
+w'_i = w_i / lambda_i, and logits multiplied by 1 + ln s / ln L, s = L' / L; where a part of each
+head turns (rotary_pct), the products of this part alone. lambda is `long` for texts of more than L
+tokens, `short` for others. Nothing is learned: the paper finds `long` by an evolutionary search on
+validation text, here it is given. Beyond the training length L it depends on `long` which angles
+are new. By default `long` is s for every pair, position interpolation, and
 `short` is 1, so that within L this is RoPE.
 
 The paper leaves the first n tokens as they were (`first`, its n hat); the published checkpoints and
@@ -17,13 +18,12 @@ import math
 
 import jax.numpy as jnp
 
-from pe_jax.encodings.rotary import Rotary
-from pe_jax.encodings.scaled import Scaled
+from pe_jax.encodings.scaled import Sharpened
 from pe_jax.fields import Count, Natural, Positive
 
 
 @dataclasses.dataclass(frozen=True)
-class LongRoPE(Rotary, Scaled):
+class LongRoPE(Sharpened):
     """q and k rotated by their positions, each pair by positions / its factor; sharper logits."""
 
     long: tuple[Positive, ...] = ()
@@ -38,7 +38,8 @@ class LongRoPE(Rotary, Scaled):
     """The length that decides between `long` and `short`. None: that of the text."""
 
     def __post_init__(self):
-        half = self.dims.head // 2
+        super().__post_init__()
+        half = self._size // 2
         for name in ("long", "short"):
             if len(getattr(self, name)) not in (0, half):
                 raise ValueError(
@@ -61,7 +62,6 @@ class LongRoPE(Rotary, Scaled):
         w = jnp.where((pos < self.first)[:, None], near[None], far[None])
         return pos.astype(jnp.float32)[:, None] * w
 
-    def scale(self, params, q_pos):
+    def _temperature(self):
         given = self.attention_factor
-        sharper = given**2 if given else 1 + math.log(self._factor) / math.log(self._length)
-        return jnp.full((q_pos.shape[0], self.dims.heads), sharper)
+        return given**2 if given else 1 + math.log(self._factor) / math.log(self._length)

@@ -28,7 +28,7 @@ class Mobius(Rotary):
     """Of the heads."""
 
     def _frequencies(self):
-        H, half = self.dims.heads, self.dims.head // 2
+        H, half = self.dims.heads, self._size // 2
         odd = math.pi * (2 * jnp.arange(half) + 1) / self.dims.train_len
         plain = super()._frequencies()
         first = jnp.arange(H) < max(1, int(self.part * H))

@@ -28,6 +28,6 @@ class MrRoPE(ByParts):
     def _frequencies(self):
         first, last = self._ends()
         n = max(1, last - first)
-        q = jnp.clip(jnp.arange(self.dims.head // 2) - first, 0, n).astype(jnp.float32)
+        q = jnp.clip(jnp.arange(self._size // 2) - first, 0, n).astype(jnp.float32)
         part = q / n if self.variant == "uni" else q * (q + 1) / (n * (n + 1))
         return super()._frequencies() * self._factor**-part

@@ -18,30 +18,31 @@ import math
 import jax
 import jax.numpy as jnp
 
-from pe_jax.encodings.rotary import Rotary
+from pe_jax.encodings.rotary import Turned
+from pe_jax.fields import Positive
 from pe_jax.geometry import angles, clamp, inverse_timescales
 
 
 @dataclasses.dataclass(frozen=True)
-class PoPE(Rotary):
+class PoPE(Turned):
     """Components of lengths softplus(q) and softplus(k), turned by their positions."""
 
     even = None  # no components are paired
+    base: Positive = 10000.0
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def init(self, key):
         return {"delta": jnp.zeros((self.dims.heads, self.dims.head))}
 
-    def _frequencies(self):
-        return inverse_timescales(2 * self.dims.head, self.base)
+    def _angles(self, params, pos):
+        return angles(pos, inverse_timescales(2 * self.dims.head, self.base))
 
     def qk(self, params, q, k, q_pos, k_pos):
-        w = self._frequencies()
         delta = clamp(params["delta"], -2 * math.pi, 0.0)
         unscaled = self.dims.head**0.5
         return (
-            _polar(q, unscaled, angles(q_pos, w)[:, None]),
-            _polar(k, 1.0, angles(k_pos, w)[:, None] + delta[None]),
+            _polar(q, unscaled, self._angles(params, q_pos)[:, None]),
+            _polar(k, 1.0, self._angles(params, k_pos)[:, None] + delta[None]),
         )
 
 

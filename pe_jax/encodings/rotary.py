@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from pe_jax.encoding import Coords, Encoding, Params
-from pe_jax.fields import Positive
+from pe_jax.fields import Fraction, Positive
 from pe_jax.geometry import angles, inverse_timescales, rotate
 
 
@@ -33,8 +33,13 @@ class Turned(Encoding, abc.ABC):
     def _angles(self, params: Params, pos: Coords) -> Float[Array, "L *heads pairs"]:
         """Radians for each pair that is turned, at most K / 2; heads may share them."""
 
+    def _gain(self) -> float:
+        """What cosines and sines are multiplied by."""
+        return 1.0
+
     def qk(self, params, q, k, q_pos, k_pos):
-        return rotate(q, self._angles(params, q_pos)), rotate(k, self._angles(params, k_pos))
+        q_angles, k_angles = self._angles(params, q_pos), self._angles(params, k_pos)
+        return rotate(q, q_angles, self._gain()), rotate(k, k_angles, self._gain())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,10 +47,27 @@ class Rotary(Turned):
     """q and k rotated by their positions; it is not in the table itself."""
 
     base: Positive = 10000.0
+    rotary_pct: Fraction = 1.0
+    """The part of each head that is turned, its first r = rotary_pct K components, rounded down to
+    an even number: frequencies and scalings count r in place of K. The others carry content.
+    """
+
+    def __post_init__(self):
+        if not self._size:
+            raise ValueError(
+                f"{type(self).__name__} must rotate at least 2 of a head's {self.dims.head} "
+                f"components, got rotary_pct={self.rotary_pct}; take one from "
+                f"{2 / self.dims.head} to 1"
+            )
+
+    @property
+    def _size(self) -> int:
+        """r, the components of a head that are turned."""
+        return 2 * int(self.rotary_pct * self.dims.head / 2)
 
     def _frequencies(self) -> Float[Array, "*heads pairs"]:
         """Radians per position, one for each pair that is turned; heads may share them. RoPE's."""
-        return inverse_timescales(self.dims.head, self.base)
+        return inverse_timescales(self._size, self.base)
 
     def _angles(self, params, pos):
         return angles(pos, self._frequencies())

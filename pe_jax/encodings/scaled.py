@@ -39,7 +39,25 @@ class Scaled(Encoding):
 
 
 @dataclasses.dataclass(frozen=True)
-class ByParts(Rotary, Scaled):
+class Sharpened(Rotary, Scaled):
+    """The products of the components that turn are multiplied by a temperature, as where cosines
+    and sines have its root. It is not in the table itself.
+    """
+
+    def _temperature(self) -> float:
+        """What these products are multiplied by."""
+        raise NotImplementedError
+
+    def _gain(self):
+        return 1.0 if self._size == self.dims.head else self._temperature() ** 0.5
+
+    def scale(self, params, q_pos):
+        sharper = self._temperature() if self._size == self.dims.head else 1.0
+        return jnp.full((q_pos.shape[0], self.dims.heads), sharper)
+
+
+@dataclasses.dataclass(frozen=True)
+class ByParts(Sharpened):
     """Pairs are slowed down by how often they turn within L, and logits sharpened: YaRN's two ends
     and its temperature. It is not in the table itself.
     """
@@ -49,30 +67,42 @@ class ByParts(Rotary, Scaled):
     beta: Positive = 32.0
     """Pairs that turn more often within L stay as they are."""
     attention_factor: Positive | None = None
-    """sqrt(1 / t), which multiplies queries and keys. None: mscale ln s + 1."""
+    """sqrt(1 / t), which multiplies what turns of queries and keys. None: mscale ln s + 1, divided
+    by mscale_all_dim ln s + 1."""
     mscale: NotNegative = 0.1
     """The slope of the temperature; 0: logits are not sharpened."""
+    mscale_all_dim: NotNegative = 0.0
+    """The slope of a temperature of all components, as in DeepSeek's latent attention, whose heads
+    turn in part: logits are multiplied by (mscale_all_dim ln s + 1)^2, too. Where all of a head
+    turns it cancels."""
 
     def __post_init__(self):
+        super().__post_init__()
         if not self.alpha < self.beta or self.base <= 1:
             raise ValueError(
                 f"{type(self).__name__.lower()} needs alpha below beta and a base above 1, got "
                 f"alpha={self.alpha}, beta={self.beta}, base={self.base}"
             )
 
-    def _ends(self) -> tuple[int, int]:
+    def _ends(self, rounded: bool = True) -> tuple[float, float]:
         # The pair with beta turns within L, rounded down, from 0 on, and with alpha turns, rounded
-        # up, to K - 1, as in the code of YaRN. The second may be the lower.
+        # up, to r - 1, as in the code of YaRN. The second may be the lower.
 
         def pair(turns):
             longest = self._length / (2 * math.pi * turns)
-            return self.dims.head * math.log(longest) / (2 * math.log(self.base))
+            return self._size * math.log(longest) / (2 * math.log(self.base))
 
-        return (
-            max(0, math.floor(pair(self.beta))),
-            min(self.dims.head - 1, math.ceil(pair(self.alpha))),
-        )
+        first, last = pair(self.beta), pair(self.alpha)
+        if rounded:
+            first, last = math.floor(first), math.ceil(last)
+        return max(0, first), min(self._size - 1, last)
+
+    def _sharper(self, slope: float) -> float:
+        return slope * math.log(self._factor) + 1
+
+    def _temperature(self):
+        ratio = self._sharper(self.mscale) / self._sharper(self.mscale_all_dim)
+        return (self.attention_factor or ratio) ** 2
 
     def scale(self, params, q_pos):
-        sharper = self.attention_factor or self.mscale * math.log(self._factor) + 1
-        return jnp.full((q_pos.shape[0], self.dims.heads), sharper**2)
+        return super().scale(params, q_pos) * self._sharper(self.mscale_all_dim) ** 2

@@ -36,7 +36,7 @@ class SelectiveRoPE(Rotary):
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 
     def init(self, key):
-        return draw(key, self.dims, self.rank, TAPS, self.dims.head // 2)
+        return draw(key, self.dims, self.rank, TAPS, self._size // 2)
 
     def locate(self, params, x, pos, before):
         sums, rows = (None, None) if before is None else (before["sums"], before["rows"])

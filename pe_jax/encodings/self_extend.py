@@ -22,6 +22,7 @@ class SelfExtend(Remapped):
     """G, the tokens of a group. None: what each evaluated length needs."""
 
     def __post_init__(self):
+        super().__post_init__()
         if self.group is None and self._room <= 0:
             raise ValueError(
                 "self_extend's window must be below two thirds of the training length, "

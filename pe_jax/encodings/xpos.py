@@ -45,8 +45,9 @@ class XPos(Rotary):
 
     def _scaled(self, x, pos, sign):
         middle = self.dims.train_len / 2 if self.middle is None else self.middle
-        part = np.linspace(0, 1, self.dims.head // 2, endpoint=False)
-        zeta = np.tile((part + self.gamma) / (1 + self.gamma), 2)
+        part = np.linspace(0, 1, self._size // 2, endpoint=False)
+        zeta = np.ones(self.dims.head)
+        zeta[: self._size] = np.tile((part + self.gamma) / (1 + self.gamma), 2)
         power = ((pos - middle) / self._base)[:, None] * np.log(zeta)[None]
         return (x.astype(jnp.float32) * bounded_exp(sign * power)[:, None]).astype(x.dtype)
 

@@ -3,7 +3,8 @@
 w'_i = g_i w_i + (1 - g_i) w_i / s, s = L' / L: pairs that turn more than beta = 32 times within the
 training length L stay as they are (g = 1), those that turn less than alpha = 1 times are
 interpolated (g = 0). The logits are multiplied by 1 / t, sqrt(1 / t) = 0.1 ln s + 1 (mscale = 0.1).
-Nothing is learned. Beyond the training length no pair meets a new angle.
+Nothing is learned. Beyond the training length no pair meets a new angle. Where a part of each head
+turns (rotary_pct), ramp and temperature are of this part, and the others stay as they are.
 
 Between alpha and beta the paper's g is linear in the number of turns r_i = L w_i / (2 pi)
 (variant="paper"). In the authors' code, which published checkpoints use, it is linear in i, between
@@ -27,12 +28,14 @@ class YaRN(ByParts):
     """q and k rotated by their positions, slow pairs by positions / factor; sharper logits."""
 
     variant: Literal["paper", "code"] = "code"
+    truncate: bool = True
+    """Whether the ends of the code's ramp are rounded; OLMo 3 and gpt-oss do not."""
 
     def _frequencies(self):
         w = super()._frequencies()
         if self.variant == "paper":
             kept = ramp(self._length * w / (2 * math.pi), self.alpha, self.beta)
         else:
-            first, last = self._ends()
+            first, last = self._ends(self.truncate)
             kept = 1 - ramp(jnp.arange(w.size), first, last + 0.001 * (first == last))
         return interpolated(w, kept, self._factor)

@@ -172,8 +172,9 @@ def _as_rope(e: Encoding, tokens: int) -> Encoding:
         return e
     if (type(e).qk, type(e)._angles) != (Rotary.qk, Rotary._angles) or _hides(e, tokens):
         return e
-    rope, pos = RoPE(e.dims, e.base, per_layer=e.per_layer, layers=e.layers), jnp.arange(tokens)
-    if not np.array_equal(e._frequencies(), rope._frequencies()):
+    rope = RoPE(e.dims, e.base, e.rotary_pct, per_layer=e.per_layer, layers=e.layers)
+    pos = jnp.arange(tokens)
+    if not np.array_equal(e._frequencies(), rope._frequencies()) or e._gain() != 1:
         return e
     if overrides(e, "scale") and np.any(np.asarray(e.scale({}, pos)) != 1):
         return e

@@ -18,6 +18,10 @@ from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.tasks import section as tasks
 from pe_jax.training.step import model_size
 
+ADDED = {"rotary_pct": 1.0, "mscale_all_dim": 0.0, "truncate": True}
+"""Fields of encodings with the value that earlier releases compute, without which their runs are
+known."""
+
 
 def label(checked: Checked, encodings: tuple[Encoding, ...], init_from: InitFrom | None) -> str:
     """The spec, with the memory of training and the label of the checkpoint it starts from; of a
@@ -43,8 +47,14 @@ def run_id(name: str, checked: Checked, init_from: InitFrom | None) -> str:
     train |= GONE["train"]  # as in earlier releases, so that their runs are known
     if init_from:
         train["init_from"] = init_from.identity
+    section = checked.members.section()
+    pe = {
+        name: {f: v for f, v in values.items() if f not in ADDED or v != ADDED[f]}
+        for name, values in section.items()
+        if name != "spec"
+    }
     identity = {
-        "pe": checked.members.section(),
+        "pe": pe | {"spec": section["spec"]},
         "lm": vars(checked.sections["lm"]),
         "train": train,
         "vmap_seeds": True,  # as in earlier releases, so that their runs are known

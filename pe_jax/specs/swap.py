@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import jax
 
 from pe_jax.encoding import Encoding, mixes, overrides
+from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.specs.parse import check_positions, defaults, layers_of, parse
 
@@ -61,6 +62,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         if old:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
             afresh = {"factor"} if isinstance(old, Scaled) and old.length else set()
+            afresh |= {"rotary_pct"} if isinstance(new, PartialRoPE) else set()
             kept = {name: getattr(old, name) for name in both - member.fields.keys() - afresh}
             new = dataclasses.replace(new, **kept)
         needed, there = _shapes(new), _shapes(old) if old else {}

@@ -85,10 +85,12 @@ def computed(case, e, params, pos):
     if "rotated_q" in case:
         q, k = (jnp.array(case[name], jnp.float32) for name in "qk")
         turned = e.qk(params, q, k, pos, pos)
-        yield "rotated_q", case["attention_factor"] * turned[0]
-        yield "rotated_k", case["attention_factor"] * turned[1]
+        in_part = 2 * e._frequencies().size < e.dims.head  # else the temperature is of `scale`
+        factor = e._gain() if in_part else jnp.sqrt(jnp.mean(e.scale(params, pos)))
+        yield "rotated_q", turned[0] * (1 if in_part else factor)
+        yield "rotated_k", turned[1] * (1 if in_part else factor)
         yield "frequencies", e._frequencies()
-        yield "attention_factor", jnp.sqrt(jnp.mean(e.scale(params, pos)))
+        yield "attention_factor", factor
     if "bias" in case:
         yield "bias", e.relative_bias(params, (pos[:, None] - pos[None]).ravel()).reshape(H, L, L)
     if "query_scale" in case:
@@ -208,17 +210,21 @@ def of_transformers(case):
         layer.relative_attention_bias.weight.data = torch.tensor(given["table"]).float().T
         return {"bias": layer.compute_bias(301, 301)[0].detach().numpy()[:, pos][:, :, pos]}
     kinds = {"rope": "default", "partial_rope": "default", "pi": "linear", "dynamic_ntk": "dynamic"}
-    settings = {"rope_type": kinds.get(name, name), "rope_theta": given["base"]}
+    kind = name if name in kinds else name.partition("_")[0]
+    settings = {"rope_type": kinds.get(kind, kind), "rope_theta": given["base"]}
+    settings |= {"truncate": given["truncate"]} if "truncate" in given else {}
     settings |= {"original_max_position_embeddings": 1024, "partial_rotary_factor": 1.0}
     for theirs, setting in (("factor", "factor"), ("partial_rotary_factor", "rotary_pct")):
         settings |= {theirs: given[setting]} if setting in given else {}
     if name == "llama3":
         settings |= {"low_freq_factor": given["low"], "high_freq_factor": given["high"]}
-    if name == "longrope":
+    if "mscale_all_dim" in given:
+        settings |= {m: 10 * given[m] for m in ("mscale", "mscale_all_dim")}
+    if kind == "longrope":
         settings |= {"long_factor": given["long"], "short_factor": given["short"]}
     model, config, embedding = (
         (gpt_neox, GPTNeoXConfig, gpt_neox.GPTNeoXRotaryEmbedding)
-        if name == "partial_rope"
+        if given.get("rotary_pct", 1.0) < 1
         else (llama, LlamaConfig, llama.LlamaRotaryEmbedding)
     )
     layer = embedding(

@@ -266,7 +266,8 @@ def test_every_field_changes_something(name):
         }
         if not dead:
             return
-    assert dead <= {"middle"}, f"fields of {name} that change nothing: {dead}"  # it cancels
+    cancel = {"middle", "mscale_all_dim"}  # the second where all of a head turns
+    assert dead <= cancel, f"fields of {name} that change nothing: {dead}"
 
 
 @every_encoding

@@ -23,7 +23,7 @@ import reference_mixers
 import reference_published
 import reference_scalings
 import reference_tokens
-from reference_case import attention, bucket, frequencies, rotated
+from reference_case import attention, bucket, rope_frequencies, rotated
 
 
 def nope(e, params, case):
@@ -47,7 +47,7 @@ def learned(e, params, case):
 
 def rope(e, params, case):
     """Su et al. (2021), eq. 14-16."""
-    return rotated(case, frequencies(case.q.shape[-1], e.base))
+    return rotated(case, rope_frequencies(e))
 
 
 def t5(e, params, case):

@@ -6,7 +6,15 @@ As in reference.py: NumPy in float64, loops, without pe_jax.
 import math
 
 import numpy as np
-from reference_case import alibi_slopes, attention, biased, frequencies, rotated
+from reference_case import (
+    alibi_slopes,
+    attention,
+    biased,
+    frequencies,
+    rope_frequencies,
+    rotated,
+    turned_components,
+)
 
 
 def alibi(e, params, case):
@@ -98,9 +106,8 @@ def p_rope(e, params, case):
 
     w_c = base^(-2c/K) for c < floor(p K / 2). As for rope, c is (x_c, x_{c + K/2}).
     """
-    K = case.q.shape[-1]
-    kept = int(e.p * K / 2)
-    return rotated(case, [w if c < kept else 0.0 for c, w in enumerate(frequencies(K, e.base))])
+    kept = int(e.p * turned_components(e) / 2)
+    return rotated(case, [w if c < kept else 0.0 for c, w in enumerate(rope_frequencies(e))])
 
 
 def partial_rope(e, params, case):
@@ -108,8 +115,7 @@ def partial_rope(e, params, case):
 
     w_c = base^(-2c/R), c is (x_c, x_{c + R/2}); R is even.
     """
-    half = int(e.rotary_pct * case.q.shape[-1]) // 2
-    return rotated(case, frequencies(2 * half, e.base))
+    return rotated(case, rope_frequencies(e))
 
 
 def xpos(e, params, case):
@@ -118,7 +124,7 @@ def xpos(e, params, case):
     zeta_c = (c / (K/2) + gamma) / (1 + gamma). B, `e.scale_base`, is 512 in their code for lengths
     of 1024: unless given, half the training length.
     """
-    K = case.q.shape[-1]
+    K = turned_components(e)
     every = e.scale_base or e.dims.train_len / 2
     zeta = [(2 * c / K + e.gamma) / (1 + e.gamma) for c in range(K // 2)]
     decay = [z ** (1 / every) for z in zeta]

@@ -63,19 +63,35 @@ def frequencies(size, base):
     return [base ** (-2 * c / size) for c in range(size // 2)]
 
 
-def complex_pairs(case):
-    """Queries and keys as K/2 complex numbers, (x_c, x_{c + K/2})."""
-    half = case.q.shape[-1] // 2
-    return (x[..., :half] + 1j * x[..., half:] for x in (case.q, case.k))
+def turned_components(e):
+    """r, which frequencies and scalings count: int(partial_rotary_factor K) in Hugging Face's code,
+    here an even number.
+    """
+    return int(e.rotary_pct * e.dims.head) // 2 * 2
+
+
+def rope_frequencies(e, base=None):
+    """Those of the components that turn (Black et al., 2022, GPT-NeoX)."""
+    return frequencies(turned_components(e), base or e.base)
+
+
+def complex_pairs(case, pairs=None):
+    """Queries and keys as complex numbers, (x_c, x_{c + pairs}), by default K/2 of them."""
+    half = pairs or case.q.shape[-1] // 2
+    return (x[..., :half] + 1j * x[..., half : 2 * half] for x in (case.q, case.k))
 
 
 def turned(case, angles):
-    """Re q_i conj(k_j) e^{i (angles_i - angles_j)} / sqrt(K), angles [L, H, K / 2]."""
-    q, k = complex_pairs(case)
+    """Re q_i conj(k_j) e^{i (angles_i - angles_j)} / sqrt(K), angles [L, H, m]; components from 2m
+    on are not turned.
+    """
+    half = angles.shape[-1]
+    q, k = complex_pairs(case, half)
 
     def logit(i, j, h):
         product = q[i, h] * np.conj(k[j, h]) * np.exp(1j * (angles[i, h] - angles[j, h]))
-        return product.sum().real / math.sqrt(case.q.shape[-1])
+        out = product.sum().real + case.q[i, h, 2 * half :] @ case.k[j, h, 2 * half :]
+        return out / math.sqrt(case.q.shape[-1])
 
     return {"attend": attention(case, logit)}
 
@@ -87,7 +103,7 @@ def rotated(case, w, temperature=1.0, decay=None, distance=None, seen=None):
     not turned. n = distance(i, j), unless given that of the positions.
     """
     half, decay = len(w), np.ones(len(w)) if decay is None else np.array(decay)
-    q, k = (x[..., :half] + 1j * x[..., half : 2 * half] for x in (case.q, case.k))
+    q, k = complex_pairs(case, half)
 
     def logit(i, j, h):
         n = (distance or case.distance)(i, j)

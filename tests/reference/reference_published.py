@@ -16,8 +16,10 @@ from reference_case import (
     complex_pairs,
     dape_prior,
     frequencies,
+    rope_frequencies,
     rotated,
     turned,
+    turned_components,
 )
 
 
@@ -31,7 +33,7 @@ def sigmoid(x):
 
 def resonance(e, params, case):
     """Wang et al. (2024), algorithm 1: RoPE with w'_c = 2 pi / round(2 pi / w_c), w of RoPE."""
-    w = [2 * math.pi / round(2 * math.pi / x) for x in frequencies(case.q.shape[-1], e.base)]
+    w = [2 * math.pi / round(2 * math.pi / x) for x in rope_frequencies(e)]
     return rotated(case, w)
 
 
@@ -43,10 +45,10 @@ def fope(e, params, case):
     before it sums). The matrices, one of each a head, hold the 1 of e^{i w_c} itself on their
     diagonal. Appendix B also divides columns by their sums: eq. 13 and the experiments do not.
     """
-    K = case.q.shape[-1]
-    w = frequencies(K, e.base)
-    kept = [c for c in range(K // 2) if w[c] >= 2 * math.pi / e.dims.train_len]
-    q, k = complex_pairs(case)
+    w = rope_frequencies(e)
+    half = len(w)
+    kept = [c for c in range(half) if w[c] >= 2 * math.pi / e.dims.train_len]
+    q, k = complex_pairs(case, half)
 
     def f(i, h, c):
         if c not in kept:
@@ -56,8 +58,9 @@ def fope(e, params, case):
         return complex(real, imaginary)
 
     def logit(i, j, h):
-        turned = [q[i, h, c] * f(i, h, c) * np.conj(k[j, h, c] * f(j, h, c)) for c in range(K // 2)]
-        return sum(turned).real / math.sqrt(K)
+        turned = [q[i, h, c] * f(i, h, c) * np.conj(k[j, h, c] * f(j, h, c)) for c in range(half)]
+        rest = case.q[i, h, 2 * half :] @ case.k[j, h, 2 * half :]
+        return (sum(turned).real + rest) / math.sqrt(case.q.shape[-1])
 
     return {"attend": attention(case, logit)}
 
@@ -210,7 +213,7 @@ def selective_rope(e, params, case):
     phi = np.einsum("lr,rhc->lhc", x @ params["low"], params["high"])
     phi = silu(convolved(phi, params["taps"]))
     gate = sigmoid(x @ params["u"] + params["b"])
-    temperature = frequencies(case.q.shape[-1], e.base)
+    temperature = np.array(rope_frequencies(e))
     return turned(case, temperature * added_up(gate[..., None] * phi))
 
 
@@ -218,14 +221,14 @@ def repo(e, params, case):
     """Li et al. (2025), their code: RoPE at the positions W_z (silu(W_g x) * W_c x), one a head."""
     x = case.x.astype(np.float64)
     z = (silu(x @ params["gate"]) * (x @ params["content"])) @ params["final"]
-    return turned(case, z[..., None] * frequencies(case.q.shape[-1], e.base))
+    return turned(case, z[..., None] * rope_frequencies(e))
 
 
 def mobius(e, params, case):
     """Bae (2026): RoPE with w_i = pi (2i + 1) / N, N the training length, in a quarter of the
     heads, here the first.
     """
-    H, K = case.q.shape[1:]
+    H, K = case.q.shape[1], turned_components(e)
     count = max(1, math.floor(e.part * H))
     odd = math.pi * (2 * np.arange(K // 2) + 1) / e.dims.train_len
     w = np.array([odd if h < count else frequencies(K, e.base) for h in range(H)])
@@ -320,7 +323,7 @@ def tisa(e, params, case):
 
 def evq_cosh(e, params, case):
     """w = base^-phi, phi = 1 - asinh((1 - u) sinh tau) / tau, u = (c + 1/2) / (K/2)."""
-    half = case.q.shape[-1] // 2
+    half = turned_components(e) // 2
     tau = e.tau or 2 * half / math.sqrt(e.dims.train_len)
     us = [(c + 0.5) / half for c in range(half)]
     w = [e.base ** (math.asinh((1 - u) * math.sinh(tau)) / tau - 1) for u in us]

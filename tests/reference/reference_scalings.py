@@ -8,7 +8,7 @@ encoding is not told of a text's length, it is made for texts of the training le
 import math
 
 import numpy as np
-from reference_case import attention, frequencies, rotated, turned
+from reference_case import attention, rope_frequencies, rotated, turned, turned_components
 
 
 def trained_at(e):
@@ -19,10 +19,6 @@ def longer_by(e):
     return e.factor or max(1, e.dims.train_len / trained_at(e))
 
 
-def rope_frequencies(e, base=None):
-    return frequencies(e.dims.head, base or e.base)
-
-
 def pi(e, params, case):
     """Chen et al. (2023), 3.2: f'(x, m) = f(x, m L / L'), RoPE at positions times L / L'."""
     s = longer_by(e)
@@ -31,13 +27,13 @@ def pi(e, params, case):
 
 def ntk(e, params, case):
     """Peng et al. (2023), definition 1: b' = b s^(|D| / (|D| - 2))."""
-    K = e.dims.head
+    K = turned_components(e)
     return rotated(case, rope_frequencies(e, e.base * longer_by(e) ** (K / (K - 2))))
 
 
 def dynamic_ntk(e, params, case):
     """Hugging Face's `dynamic`: b' = b (f l / L - (f - 1))^(K / (K - 2)), l the text's length."""
-    K, L = e.dims.head, trained_at(e)
+    K, L = turned_components(e), trained_at(e)
     served = max(e.served or e.dims.train_len, L)
     grown = e.factor * served / L - (e.factor - 1)
     return rotated(case, rope_frequencies(e, e.base * grown ** (K / (K - 2))))
@@ -58,30 +54,41 @@ def yarn(e, params, case):
     By the authors' code (find_correction_range, linear_ramp_mask) gamma falls from 1 to 0 between
     two dimensions c, that of beta turns rounded down, at least 0, and that of alpha turns rounded
     up, at most K - 1; 0.001 is added to the second where they are equal. Where all pairs turn more
-    often than beta, or all less often than alpha, the second is the lower one.
+    often than beta, or all less often than alpha, the second is the lower one. With truncate=False
+    (Hugging Face's code) neither is rounded.
     """
-    K, L, s, w = e.dims.head, trained_at(e), longer_by(e), rope_frequencies(e)
+    K, L, s, w = turned_components(e), trained_at(e), longer_by(e), rope_frequencies(e)
     if e.variant == "paper":
         gamma = [linear(L * x / (2 * math.pi), e.alpha, e.beta) for x in w]
     else:
-        low, high = yarn_ends(e)
+        low, high = yarn_ends(e, e.truncate)
         span = 0.001 if high == low else high - low
         gamma = [1 - min(max((c - low) / span, 0), 1) for c in range(K // 2)]
-    return rotated(case, by_parts(w, s, gamma), yarn_temperature(e))
+    return sharpened(e, case, by_parts(w, s, gamma))
 
 
-def yarn_ends(e):
-    K, L = e.dims.head, trained_at(e)
+def yarn_ends(e, truncate=True):
+    K, L = turned_components(e), trained_at(e)
 
     def dimension(turns):
         return K * math.log(L / (turns * 2 * math.pi)) / (2 * math.log(e.base))
 
-    low = max(math.floor(dimension(e.beta)), 0)
-    return low, min(math.ceil(dimension(e.alpha)), K - 1)
+    low, high = dimension(e.beta), dimension(e.alpha)
+    if truncate:
+        low, high = math.floor(low), math.ceil(high)
+    return max(low, 0), min(high, K - 1)
 
 
-def yarn_temperature(e):
-    return (e.attention_factor or e.mscale * math.log(longer_by(e)) + 1) ** 2
+def sharpened(e, case, w):
+    """DeepSeek-V2's code: cosines and sines times m(mscale) / m(mscale_all_dim), m(c) = c ln s + 1,
+    and all logits times m(mscale_all_dim)^2, which in YaRN is 1.
+    """
+    s = longer_by(e)
+    of_all = e.mscale_all_dim * math.log(s) + 1
+    ratio = e.attention_factor or (e.mscale * math.log(s) + 1) / of_all
+    r = 2 * len(w)
+    q, k = (np.concatenate([x[..., :r] * ratio, x[..., r:]], -1) for x in (case.q, case.k))
+    return rotated(case._replace(q=q, k=k), w, of_all**2)
 
 
 def mrrope(e, params, case):
@@ -93,7 +100,7 @@ def mrrope(e, params, case):
     for c, x in enumerate(rope_frequencies(e)):
         q = min(max(c - low, 0), n)
         w.append(x / s ** (q / n if e.variant == "uni" else q * (q + 1) / (n * (n + 1))))
-    return rotated(case, w, yarn_temperature(e))
+    return sharpened(e, case, w)
 
 
 def llama3(e, params, case):
@@ -116,7 +123,7 @@ def longrope(e, params, case):
     """Ding et al. (2024), eq. 2: position n, of pair c, counts n / lambda_c, and n where n < n-hat;
     Hugging Face's code for the temperature, sqrt(1 + ln s / ln L) on cosines and sines.
     """
-    K, L, s = e.dims.head, trained_at(e), longer_by(e)
+    K, L, s = turned_components(e), trained_at(e), longer_by(e)
     beyond = (e.served or e.dims.train_len) > L
     lambdas = (e.long or [s] * (K // 2)) if beyond else (e.short or [1] * (K // 2))
     w = np.array(rope_frequencies(e))
@@ -124,17 +131,18 @@ def longrope(e, params, case):
     sharper = 1 + math.log(s) / math.log(L)
     if e.attention_factor is not None:
         sharper = e.attention_factor**2
-    heads = case.q.shape[1]
-    return turned(case._replace(q=sharper * case.q), angles[:, None].repeat(heads, 1))
+    heads, q = case.q.shape[1], case.q.copy()
+    q[..., :K] *= sharper
+    return turned(case._replace(q=q), angles[:, None].repeat(heads, 1))
 
 
-def at_distance(case, base, f, seen=None):
+def at_distance(case, e, f, seen=None):
     """Re sum_c q_c conj(k_c) e^{i f(i, j) w_c}: RoPE at the distance f of two positions."""
 
     def distance(i, j):
         return f(int(case.pos[i]), int(case.pos[j]))
 
-    return rotated(case, frequencies(case.q.shape[-1], base), distance=distance, seen=seen)
+    return rotated(case, rope_frequencies(e), distance=distance, seen=seen)
 
 
 def half(e):
@@ -143,21 +151,19 @@ def half(e):
 
 def rerope(e, params, case):
     """Su (2023): distance min(n, w)."""
-    return at_distance(case, e.base, lambda i, j: min(i - j, e.window or half(e)))
+    return at_distance(case, e, lambda i, j: min(i - j, e.window or half(e)))
 
 
 def leaky_rerope(e, params, case):
     """Su (2023): distance n up to w, then w + (n - w) / k."""
     w, k = e.window or half(e), e.factor or 1
-    return at_distance(case, e.base, lambda i, j: i - j if i - j < w else w + (i - j - w) / k)
+    return at_distance(case, e, lambda i, j: i - j if i - j < w else w + (i - j - w) / k)
 
 
 def self_extend(e, params, case):
     """Jin et al. (2024), algorithm 1: n below W, else i // G - j // G + W - W // G."""
     W, G = e.window or max(1, e.dims.train_len // 4), e.group or 1
-    return at_distance(
-        case, e.base, lambda i, j: i - j if i - j < W else i // G - j // G + W - W // G
-    )
+    return at_distance(case, e, lambda i, j: i - j if i - j < W else i // G - j // G + W - W // G)
 
 
 def lm_infinite(e, params, case):
@@ -169,7 +175,7 @@ def lm_infinite(e, params, case):
     def seen(i, j):
         return i - j < L or j < e.sinks
 
-    return at_distance(case, e.base, lambda i, j: min(i - j, L), seen)
+    return at_distance(case, e, lambda i, j: min(i - j, L), seen)
 
 
 def clipped_rope(e, params, case):
@@ -188,7 +194,7 @@ def string(e, params, case):
     """An et al. (2024b): distance n below S, n - S + W from there on."""
     S = e.shift or max(1, e.dims.train_len // 3)
     W = e.window or min(128, max(1, S // 2))
-    return at_distance(case, e.base, lambda i, j: i - j if i - j < S else i - j - S + W)
+    return at_distance(case, e, lambda i, j: i - j if i - j < S else i - j - S + W)
 
 
 def streaming(e, params, case):
@@ -200,7 +206,7 @@ def streaming(e, params, case):
             return i - j
         return e.sinks + window - 1 - j if j < e.sinks else i - j
 
-    return at_distance(case, e.base, in_cache, lambda i, j: i - j < window or j < e.sinks)
+    return at_distance(case, e, in_cache, lambda i, j: i - j < window or j < e.sinks)
 
 
 def chunk(e, params, case):
@@ -215,7 +221,7 @@ def chunk(e, params, case):
         query = i % s if chunks == 0 else min(s + i % s, c - 1) if chunks == 1 else c - 1
         return query - j % s
 
-    return at_distance(case, e.base, f)
+    return at_distance(case, e, f)
 
 
 def drope(e, params, case):
