@@ -5,12 +5,12 @@ Its answer says which one to use. Nothing is trained.
                   [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
                   [--last=4096] [--weights=bfloat16] [--out=DIR2]
 
---model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3, Gemma 3 or
-GPT-NeoX (Pythia), or gguf:PATH, a Llama or Gemma 3 in llama.cpp's format. The last --last tokens
-before each of --places places of the text are scored, the same at every length and with every swap;
-prompts among the --metrics have --samples samples. With --as_if=N swaps treat the model as trained
-at N tokens, and the unchanged model shows the best possible score. The same command goes on where
-it was cut off.
+--model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2 or
+3, SmolLM3, Gemma 3 or GPT-NeoX (Pythia), or gguf:PATH, a Llama or Gemma 3 in llama.cpp's format.
+The last --last tokens before each of --places places of the text are scored, the same at every
+length and with every swap; prompts among the --metrics have --samples samples. With --as_if=N swaps
+treat the model as trained at N tokens, and the unchanged model shows the best possible score. The
+same command goes on where it was cut off.
 """
 
 from __future__ import annotations

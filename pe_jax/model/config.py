@@ -21,7 +21,7 @@ ACTIVATIONS = {
     "relu": jax.nn.relu,
     "silu": jax.nn.silu,
 }
-NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm, "sandwich": nnx.RMSNorm}
+NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm, "sandwich": nnx.RMSNorm, "after": nnx.RMSNorm}
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
@@ -51,13 +51,14 @@ class LmConfig:
     """Whether attention and MLP of a layer read the same input, as in GPT-J."""
     biases: Literal["", "qkv", "all"] = ""
     """Matrices with a bias: none, qkv (queries, keys and values), or all of a layer."""
-    norm: Literal["rms", "layer", "sandwich"] = "rms"
-    """rms, layer, or sandwich: rms of the inputs and of the outputs of attention and MLP (Gemma 2
-    and 3)."""
+    norm: Literal["rms", "layer", "sandwich", "after"] = "rms"
+    """rms or layer, of the inputs of attention and MLP; sandwich: rms of their inputs and outputs
+    (Gemma 2 and 3); after: rms of their outputs alone (OLMo 2 and 3)."""
     norm_eps: Positive | None = None
     """Added to the variance by norms; None: 1e-6."""
-    qk_norm: bool = False
-    """Whether each query and key is normalised, before any encoding."""
+    qk_norm: bool | Literal["heads"] = False
+    """Whether each query and key is normalised, before any encoding; heads: over all heads at once
+    (OLMo 2 and 3)."""
     dropout: BelowOne = 0.0
     """Of the model's input and the outputs of attention and MLP."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -29,6 +29,8 @@ from pe_jax.model.cache import LayerPast, Past, Seen, rows_from
 from pe_jax.model.config import ACTIVATIONS, DTYPES, LmConfig
 from pe_jax.specs.parse import active, layers_of
 
+OF_OUTPUTS = "sandwich", "after"
+"""Values of lm.norm by which the outputs of attention and MLP are normalised."""
 KEPT = jax.checkpoint_policies.save_only_these_names(ATTENTION)
 """Kept by a rematerialised layer for its backward pass, besides its inputs."""
 MOST = 2**26
@@ -326,13 +328,17 @@ def of_logits(
     return jnp.moveaxis(out, 0, 1).reshape(len(rows), -1, *out.shape[3:])[:, :T]
 
 
+def _same(x: Float[Array, "*any"]) -> Float[Array, "*any"]:
+    return x
+
+
 # A layer. Hooks and attention are vmapped over the batch; all else takes the tokens of `flat`.
 
 
 class Layer(nnx.Module):
-    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once, with
-    lm.norm=sandwich both outputs normalised. A mixer takes the place of attention, and of its
-    matrices.
+    """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once. With
+    lm.norm=sandwich outputs are normalised, too, with lm.norm=after outputs alone. A mixer takes
+    the place of attention, and of its matrices.
     """
 
     def __init__(self, config: LmConfig, attends: bool = True, *, rngs: nnx.Rngs):
@@ -352,8 +358,12 @@ class Layer(nnx.Module):
             )
 
         residual = 1 / (2 * config.layers)  # 2 * layers matrices add to the residual stream
-        self.attention_norm, self.mlp_norm = config.make_norm(D, rngs), config.make_norm(D, rngs)
-        if config.norm == "sandwich":
+        if config.norm == "after":
+            self.attention_norm = self.mlp_norm = _same
+        else:
+            self.attention_norm = config.make_norm(D, rngs)
+            self.mlp_norm = config.make_norm(D, rngs)
+        if config.norm in OF_OUTPUTS:
             self.attended_norm = config.make_norm(D, rngs)
             self.mlp_out_norm = config.make_norm(D, rngs)
         self.query = dense(D, config.heads * K, bias=qkv)
@@ -374,9 +384,17 @@ class Layer(nnx.Module):
         if config.gated:
             self.gate = dense(D, F)
         if config.qk_norm:
-            self.query_norm, self.key_norm = config.make_norm(K, rngs), config.make_norm(K, rngs)
+            counts = (config.heads, config.kv_heads or config.heads)
+            q_size, k_size = (K * n if config.qk_norm == "heads" else K for n in counts)
+            self.query_norm = config.make_norm(q_size, rngs)
+            self.key_norm = config.make_norm(k_size, rngs)
         if not attends:  # drawn all the same, so that all other weights are those of attention
-            for name in ("query", "key_value", "out", *("query_norm", "key_norm") * config.qk_norm):
+            for name in (
+                "query",
+                "key_value",
+                "out",
+                *("query_norm", "key_norm") * bool(config.qk_norm),
+            ):
                 delattr(self, name)
         self.dropout = nnx.Dropout(config.dropout)
 
@@ -397,12 +415,12 @@ class Layer(nnx.Module):
         h = self.attention_norm(flat(x)).reshape(x.shape)
         attend = self._attention if pe.attends else self._mixer
         attended, cache = attend(h, pe, seen, last, cache)
-        if self.config.norm == "sandwich":
+        if self.config.norm in OF_OUTPUTS:
             attended = self.attended_norm(attended)
         before = flat(x[:, L - last :])
         x = before + _dropped(self.dropout, attended, dropout_keys[0])
         mlp = self._mlp(self.mlp_norm(before if self.config.parallel else x))
-        if self.config.norm == "sandwich":
+        if self.config.norm in OF_OUTPUTS:
             mlp = self.mlp_out_norm(mlp)
         x = x + _dropped(self.dropout, mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
@@ -438,7 +456,10 @@ class Layer(nnx.Module):
         q = self.query(flat(h[:, L - last :])).reshape(B, last, H, -1)
         new = self.key_value(flat(h)).reshape(B, L, 2 * kv_heads, -1)
         k, v = jnp.split(new, 2, axis=2)
-        if self.config.qk_norm:
+        if self.config.qk_norm == "heads":
+            q = self.query_norm(q.reshape(B, last, -1)).reshape(q.shape)
+            k = self.key_norm(k.reshape(B, L, -1)).reshape(k.shape)
+        elif self.config.qk_norm:
             q, k = self.query_norm(q), self.key_norm(k)
         k, v, cache = cache.keys_values(k, v, seen.start)
         if kv_heads != H:

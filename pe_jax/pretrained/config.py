@@ -1,5 +1,6 @@
 """The config.json of HuggingFace's libraries: `described` reads a Llama, Mistral, Qwen2, Qwen3,
-Gemma 3 or GPT-NeoX (Pythia), `rope_parameters` writes a scaling of RoPE.
+Phi-3, OLMo 2 or 3, SmolLM3, Gemma 3 or GPT-NeoX (Pythia), `rope_parameters` writes a scaling of
+RoPE.
 """
 
 from __future__ import annotations
@@ -19,16 +20,17 @@ from pe_jax.encodings.ntk import NTK
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.encodings.yarn import YaRN
-from pe_jax.fields import Count, Fraction, Natural, Positive, check_value, fits, hints
+from pe_jax.fields import Count, Fraction, Natural, NotNegative, Positive, check_value, fits, hints
 from pe_jax.model.config import LmConfig
 from pe_jax.specs.parse import Spec, layers_of
 
 NO_MATTER = frozenset(
-    "architectures _attn_implementation_autoset attention_dropout auto_map bos_token_id "
-    "cache_implementation classifier_dropout dtype eos_token_id gradient_checkpointing "
+    "architectures attention_dropout _attn_implementation_autoset auto_map bos_token_id "
+    "cache_implementation classifier_dropout dtype embd_pdrop eos_token_id gradient_checkpointing "
     "hidden_dropout initializer_range is_decoder is_llama_config model_type _name_or_path "
-    "name_or_path pad_token_id pretraining_tp tokenizer_class torch_dtype transformers.js_config "
-    "transformers_version unk_token_id unsloth_fixed unsloth_version use_cache".split()
+    "name_or_path pad_token_id pretraining_tp resid_pdrop tokenizer_class torch_dtype "
+    "transformers.js_config transformers_version unk_token_id unsloth_fixed unsloth_version "
+    "use_cache".split()
 )
 """Fields without effect on the logits of a text."""
 
@@ -130,29 +132,64 @@ def _llama(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict
         "activation": "silu",
         "gated": True,
         "biases": _biases(family, fields),
+        "norm": "after" if family.startswith("olmo") else "rms",
         "norm_eps": fields.read("rms_norm_eps", hint=Positive),
-        "qk_norm": family == "qwen3",
-        "tie_embeddings": fields.read("tie_word_embeddings", False, hint=bool),
+        "qk_norm": {"qwen3": True, "olmo2": "heads", "olmo3": "heads"}.get(family, False),
+        "tie_embeddings": fields.read("tie_word_embeddings", family == "smollm3", hint=bool),
         "embed_std": model**-0.5,  # at which tied embeddings are not scaled
     }
-    window = None if family == "llama" else fields.read("sliding_window", 4096, None)
-    first = 0
+    default = {"phi3": None, "smollm3": None}.get(family, 4096)
+    window = fields.read("sliding_window", default, None) if family in WINDOWED else None
+    if family == "olmo3":
+        return more, _by_layers(family, fields, layers, head, length, window, 4, OLMO3, OLMO3)
+    first, turned = 0, [*range(layers)]
     if family.startswith("qwen"):
         first = fields.read("max_window_layers", 28, hint=Natural)
+    if family == "smollm3":
+        turned = _turned(fields, layers)
+    if family.startswith("qwen") or family == "smollm3":
         window = window if fields.read("use_sliding_window", False, hint=bool) else None
-    kinds = [KINDS[window is not None and i >= first] for i in range(layers)]
-    if family == "mistral":  # HuggingFace's library goes by sliding_window
+    windowed = [i for i in range(layers) if i >= first and (family != "smollm3" or i not in turned)]
+    kinds = [KINDS[window is not None and i in windowed] for i in range(layers)]
+    if family in ("mistral", "phi3"):  # HuggingFace's library goes by sliding_window
         fields.must("layer_types", kinds, None)
+    if family == "phi3":
+        for name, value in (("full_attn_mod", 1), ("interpolate_factor", 1), ("lm_head_bias", 0)):
+            fields.must(name, value, None)
     near = _near(family, fields, kinds, window)
-    rotary = _rotary(family, fields, _scaling(fields), head, length)
-    return more, [rotary, *([("window", {"window": window})] if near else [])]
+    base = {"smollm3": 2e6}.get(family, 1e4)
+    rotary = _rotary(family, fields, _scaling(fields), head, length, ("rope_theta", base))
+    members = [(turned, rotary), (near, ("window", {"window": window}))]
+    return more, _in_layers(members, layers)
+
+
+# The layers of a SmolLM3 that turn queries and keys: by default three of four.
+def _turned(fields: _Fields, layers: int) -> list[int]:
+    period = fields.read("no_rope_layer_interval", 4)
+    usual = [int((i + 1) % period > 0) for i in range(layers)]
+    marks = fields.read("no_rope_layers", usual, hint=tuple[Literal[0, 1], ...])
+    if len(marks) != layers or not any(marks):
+        raise ValueError(
+            f"config.json has no_rope_layers={[*marks]} for {layers} layers: it needs a 1 (turned) "
+            "or 0 for each, and a 1"
+        )
+    return [i for i, mark in enumerate(marks) if mark]
+
+
+# The members that act in some layers, with these as a field where they are not all.
+def _in_layers(members: Sequence[tuple[Sequence[int], tuple[str, dict]]], layers: int) -> list:
+    return [
+        (name, values | ({"layers": _ranges(here)} if len(here) < layers else {}))
+        for here, (name, values) in members
+        if here
+    ]
 
 
 def _biases(family: str, fields: _Fields) -> str:
     if family == "qwen2":
         return "qkv"
     attention, mlp = (fields.read(f"{n}_bias", False, hint=bool) for n in ("attention", "mlp"))
-    if attention != mlp or (attention and family != "llama"):
+    if attention != mlp or (attention and family not in ("llama", "smollm3")):
         raise ValueError(
             f"config.json has attention_bias={attention} and mlp_bias={mlp}: this package has "
             "biases of all matrices of a Llama's layer, of queries, keys and values alone, or none"
@@ -164,12 +201,12 @@ def _biases(family: str, fields: _Fields) -> str:
 def _near(family: str, fields: _Fields, usual: list[str], window: int | None) -> list[int]:
     kinds = fields.read("layer_types", usual, hint=tuple[Literal[*KINDS], ...])
     near = [i for i, kind in enumerate(kinds) if kind == KINDS[1]]
-    mixed = 0 < len(near) < len(kinds) and family != "gemma3_text"
+    mixed = 0 < len(near) < len(kinds) and family not in MIXED
     if mixed or len(kinds) != len(usual) or (near and window is None):
         raise ValueError(
             f"config.json has layer_types={kinds} (by default of max_window_layers), "
             f"sliding_window={window} and {len(usual)} layers: all of them have a window or none, "
-            "but of a Gemma 3"
+            "but of a Gemma 3, OLMo 3 or SmolLM3"
         )
     return near
 
@@ -203,6 +240,23 @@ def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dic
     if fields.left.get("layer_types") is None:  # else it says nothing
         fields.must("_sliding_window_pattern", period, None)
     fields.read("_sliding_window_pattern", None)
+    bases = ("rope_theta", 1e6), ("rope_local_base_freq", 1e4)
+    return more, _by_layers(family, fields, layers, head, length, window, period, *bases)
+
+
+# The members of a model in which most layers have a window, and by default every `period`-th has
+# none. A scaling is of the layers without a window.
+def _by_layers(
+    family: str,
+    fields: _Fields,
+    layers: int,
+    head: int,
+    length: int,
+    window: int | None,
+    period: int,
+    far_base: tuple[str, float],
+    near_base: tuple[str, float],
+) -> list:
     near = _near(family, fields, [KINDS[(i + 1) % period > 0] for i in range(layers)], window)
     far = [i for i in range(layers) if i not in near]
     scaling, parts = fields.inside("rope_scaling").left, fields.inside("rope_parameters")
@@ -213,16 +267,14 @@ def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dic
         for name, value in scaling.items():
             of_far.must(name, value, "default")
         of_far = _Fields(own | scaling, "rope_scaling.")
+    if far_base == near_base and near:  # programs differ in the layers that it is of
+        fields.must(far_base[0], of_near.left.get(far_base[0], far_base[1]), None)
     members = [
-        (far, _rotary(family, fields, of_far, head, length, ("rope_theta", 1e6))),
-        (near, _rotary(family, fields, of_near, head, length, ("rope_local_base_freq", 1e4))),
+        (far, _rotary(family, fields, of_far, head, length, far_base)),
+        (near, _rotary(family, fields, of_near, head, length, near_base)),
         (near, ("window", {"window": window})),
     ]
-    return more, [
-        (name, values | ({"layers": _ranges(here)} if near and far else {}))
-        for here, (name, values) in members
-        if here
-    ]
+    return _in_layers(members, layers)
 
 
 # Ascending numbers as slices and single ones: "0:5,6:11" or "5,11".
@@ -276,27 +328,33 @@ def _agreed(usual: Any, hint: Any, *places: tuple[_Fields, str]) -> Any:
 def _rotary(
     family: str, fields: _Fields, scaling: _Fields, head: int, length: int, base=("rope_theta", 1e4)
 ) -> tuple[str, dict[str, Any]]:
-    neox = family == "gpt_neox"
+    neox, in_part = family == "gpt_neox", family in PARTLY
     theta = _agreed(base[1], Positive, (scaling, "rope_theta"), (fields, base[0]))
     fields.must("rope_theta" if neox else "rotary_emb_base", theta, None)  # read by others
     share, usual = ("rotary_pct", 0.25) if neox else ("partial_rotary_factor", 1.0)
     part = _agreed(usual, Fraction, (scaling, "partial_rotary_factor"), (fields, share))
     fields.must("partial_rotary_factor", part, None)
-    kind = _agreed("default", Literal[*SCALINGS], (scaling, "rope_type"), (scaling, "type"))
-    # without a scaling only a GPT-NeoX turns a part of a head, whatever the field says
-    turned = int(head * part) if neox or kind != "default" else head
-    if turned % 2 or not turned or (turned < head and kind != "default"):
+    kinds = ("default", "longrope", "su") if family == "phi3" else tuple(SCALINGS)
+    kind = _agreed("default", Literal[*kinds], (scaling, "rope_type"), (scaling, "type"))
+    kind = "longrope" if kind == "su" else kind  # of early Phi-3
+    # without a scaling other families turn all of a head, whatever the field says
+    turned = int(head * part) if in_part or kind != "default" else head
+    if turned % 2 or not turned or (turned < head and not in_part):
         raise ValueError(
             f"config.json turns {turned} of the {head} components of a head by {share} {part} and "
-            f"the rope_type {kind}: default turns an even number, the others turn all"
+            f"the rope_type {kind}: an even number turns, and all but in {' and '.join(PARTLY)}"
         )
     name, needed, more = SCALINGS[kind]
     values: dict[str, Any] = {"base": float(theta)}
     if turned < head:
-        name, values["rotary_pct"] = "partial_rope", part
+        values["rotary_pct"] = part
+    if family == "phi3" and kind == "longrope":  # which HuggingFace's library takes first
+        fields.left.setdefault(ORIGINAL, 4096)
     scaling.left[ORIGINAL] = _agreed(None, Count, (fields, ORIGINAL), (scaling, ORIGINAL))
     if kind == "dynamic":  # counts from max_position_embeddings
         values["length"], scaling.left[ORIGINAL] = length, None
+    if scaling.left.get("truncate", True) is None:  # HuggingFace's library takes it for false
+        scaling.must("truncate", True, False)
     for theirs in needed + more:
         ours = NUMBERS[theirs]
         default = () if theirs in needed else (length if theirs == ORIGINAL else None,)
@@ -304,7 +362,20 @@ def _rotary(
         values |= {} if value is None else {ours: value}
     if kind == "longrope":
         values.setdefault("factor", max(1.0, length / values["length"]))
-    scaling.must("truncate", True)
+    if kind == "yarn" and "attention_factor" not in values:
+        slopes = [scaling.read(name, 0.0, hint=NotNegative) for name in MSCALES]
+        if all(slopes):
+            turns, every = (
+                0.1 * slope * math.log(max(1, values["factor"])) + 1 for slope in slopes
+            )
+            values["attention_factor"] = turns / every
+        elif any(slopes):
+            raise ValueError(
+                f"config.json has {MSCALES[0]}={slopes[0]} and {MSCALES[1]}={slopes[1]}, of which "
+                "programs read one alone in different ways: leave both, or neither"
+            )
+    if kind != "yarn" or scaling.within.count(".") > 1:  # HuggingFace's library looks elsewhere
+        scaling.must("truncate", True)
     scaling.finish()
     return name, values
 
@@ -318,8 +389,18 @@ SHAPE = {
 }
 """{field of LmConfig: its name in a config.json} of all families."""
 
-KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
-"""Defaults of num_key_value_heads; of a Llama num_attention_heads."""
+KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32, "smollm3": 4}
+"""Defaults of num_key_value_heads; of others num_attention_heads."""
+
+WINDOWED = "mistral", "qwen2", "qwen3", "phi3", "olmo3", "smollm3"
+"""Families of `_llama` that may have a window."""
+MIXED = "gemma3_text", "olmo3", "smollm3"
+"""Families that may have a window in a part of the layers."""
+PARTLY = "gpt_neox", "phi3"
+"""Families that may turn a part of each head."""
+OLMO3 = "rope_theta", 5e5
+"""The name and default of the base of an OLMo 3."""
+MSCALES = "mscale", "mscale_all_dim"
 
 KINDS = "full_attention", "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
@@ -335,6 +416,7 @@ NUMBERS = {
     "short_factor": "short",
     "long_factor": "long",
     "attention_factor": "attention_factor",
+    "truncate": "truncate",
 }
 """{number of a scaling: the field of its encoding}."""
 
@@ -348,7 +430,11 @@ SCALINGS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
         ("factor", ORIGINAL, "attention_factor"),
     ),
     "llama3": ("llama3", ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"), ()),
-    "yarn": ("yarn", ("factor",), (ORIGINAL, "beta_fast", "beta_slow", "attention_factor")),
+    "yarn": (
+        "yarn",
+        ("factor",),
+        (ORIGINAL, "beta_fast", "beta_slow", "attention_factor", "truncate"),
+    ),
 }
 """For each rope_type its encoding, and the numbers that must and may be set."""
 
@@ -357,6 +443,10 @@ FAMILIES = {
     "mistral": _llama,
     "qwen2": _llama,
     "qwen3": _llama,
+    "phi3": _llama,
+    "olmo2": _llama,
+    "olmo3": _llama,
+    "smollm3": _llama,
     "gemma3_text": _gemma3,
     "gpt_neox": _gpt_neox,
 }
@@ -380,19 +470,28 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
             "config.json scales RoPE in all layers, or in all without a window: other layers need "
             "own code"
         )
+    if e.rotary_pct != (getattr(own[0], "rotary_pct", 1.0) if own else 1.0):
+        raise ValueError(
+            f"config.json scales the part of a head that turns, and rotary_pct={e.rotary_pct} is "
+            "another: it needs own code"
+        )
     if isinstance(e, NTK):
-        head = e.dims.head
-        return {"rope_type": "default", "rope_theta": e.base * e._factor ** (head / (head - 2))}
+        size = e._size
+        return {"rope_type": "default", "rope_theta": e.base * e._factor ** (size / (size - 2))}
     kinds = {ENCODINGS[name]: kind for kind, (name, *_) in SCALINGS.items()}
-    if type(e) not in kinds or getattr(e, "variant", "code") == "paper" or getattr(e, "first", 0):
+    of_all = getattr(e, "mscale_all_dim", 0) and e._size < e.dims.head
+    paper = getattr(e, "variant", "code") == "paper"
+    if type(e) not in kinds or paper or of_all or getattr(e, "first", 0):
         raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
     numbers: dict[str, Any] = {**vars(e)}
     if isinstance(e, Scaled):
         numbers |= {"factor": float(e._factor), "length": e._length}
     if isinstance(e, YaRN) and e.mscale != 0.1:
         numbers["attention_factor"] = e.attention_factor or e.mscale * math.log(e._factor) + 1
+    if isinstance(e, YaRN) and e.truncate:
+        numbers["truncate"] = None
     if isinstance(e, LongRoPE):
-        pairs = e.dims.head // 2
+        pairs = e._size // 2
         numbers["short"] = [*(e.short or pairs * [1.0])]
         numbers["long"] = [*(e.long or pairs * [e._factor])]
     _, needed, more = SCALINGS[kinds[type(e)]]

@@ -16,9 +16,10 @@ import numpy as np
 
 from pe_jax.encoding import Encoding
 from pe_jax.encodings.longrope import LongRoPE
+from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.config import max_position_embeddings, rope_parameters
+from pe_jax.pretrained.config import PARTLY, max_position_embeddings, rope_parameters
 from pe_jax.pretrained.load import LLAMA
 from pe_jax.pretrained.source import read_json
 from pe_jax.storage import atomic
@@ -48,21 +49,31 @@ def with_scaling(
     stays = tuple(encodings) == tuple(e.at(length) for e in before)
     if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # these may count from the length
         return {**config, "max_position_embeddings": there}
-    own = rope_parameters(encodings, before)
-    if config.get("model_type") == "gemma3_text" and len(before) == 2:
+    own, family = rope_parameters(encodings, before), config.get("model_type")
+    if family in ("gemma3_text", "olmo3") and len(before) == 2:
         raise ValueError(
-            "config.json scales a Gemma 3 in layers without a window, and this has none"
+            "config.json scales a Gemma 3 or OLMo 3 in layers without a window, and this has none"
+        )
+    if family == "phi3" and own["rope_type"] not in ("default", "longrope"):
+        raise ValueError(
+            f"config.json of a Phi-3 has no rope_type {own['rope_type']}: it needs own code"
         )
     base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
     usual = {"rotary_emb_base", "rope_theta", "rope_scaling", "rope_parameters"}
     usual |= {"max_position_embeddings", "original_max_position_embeddings"}
+    usual |= set() if family in PARTLY else {"partial_rotary_factor"}  # which says nothing so far
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = there
-    if "rope_parameters" in config:
-        by_layers = config["rope_parameters"] or {}
+    if "rope_parameters" in config or family == "olmo3":
+        by_layers = config.get("rope_parameters") or {}
+        if family == "olmo3":  # programs differ in what a base outside is of
+            bases = {e.layers: e.base for e in before if isinstance(e, Rotary)}
+            kinds = ("full_attention", "sliding_attention")[: len(bases)]
+            near = {"rope_type": "default", "rope_theta": [*bases.values()][-1]}
+            by_layers = dict.fromkeys(kinds, near) | by_layers
         if "full_attention" in by_layers:  # of Gemma 3
             own = by_layers | {"full_attention": own}
-        if "partial_rotary_factor" in by_layers:  # of GPT-NeoX
+        if "partial_rotary_factor" in by_layers and family in PARTLY:
             own |= {"partial_rotary_factor": by_layers["partial_rotary_factor"]}
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")

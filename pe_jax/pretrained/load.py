@@ -115,12 +115,23 @@ LLAMA = {
     "down": "mlp.down_proj",
 }
 """{part of a layer: its modules in HuggingFace's Llama}."""
+PHI3 = LLAMA | {
+    "query": "self_attn.qkv_proj",
+    "key_value": "self_attn.qkv_proj",
+    "gate": "mlp.gate_up_proj",
+    "up": "mlp.gate_up_proj",
+}
 QK_NORM = {"query_norm": "self_attn.q_norm", "key_norm": "self_attn.k_norm"}
 SANDWICH = {
     "attended_norm": "post_attention_layernorm",
     "mlp_norm": "pre_feedforward_layernorm",
     "mlp_out_norm": "post_feedforward_layernorm",
 }
+AFTER = {
+    "attended_norm": "post_attention_layernorm",
+    "mlp_out_norm": "post_feedforward_layernorm",
+}
+"""Of OLMo 2 and 3, without norms of inputs."""
 NEOX = {
     "attention_norm": "input_layernorm",
     "mlp_norm": "post_attention_layernorm",
@@ -139,12 +150,23 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
 
     Their matrices are [outputs, inputs], kernels here [inputs, outputs], except `down`, which is
     [D, F] in both. Rotary pairs are (i, i + K/2) in both. Gemma stores norms minus 1, and scales
-    the input, not the output, by the root of D.
+    the input, not the output, by the root of D. Phi-3 joins queries, keys and values, and the two
+    matrices of an MLP.
     """
     neox, gemma = family == "gpt_neox", lm.norm == "sandwich"
+    queries = lm.heads * (lm.head or lm.model // lm.heads)
+    parts = {  # rows of a joined matrix of Phi-3
+        "query": (0, queries),
+        "key_value": (queries, None),
+        "gate": (0, lm.mlp),
+        "up": (lm.mlp, None),
+    }
     embedding, last_norm, head = TOP.get(family, TOP["llama"])
     modules = {"norm": last_norm}
-    layer = NEOX if neox else LLAMA | (QK_NORM if lm.qk_norm else {}) | (SANDWICH if gemma else {})
+    layer = NEOX if neox else PHI3 if family == "phi3" else LLAMA
+    if lm.norm == "after":
+        layer = {n: theirs for n, theirs in layer.items() if not n.endswith("norm")} | AFTER
+    layer = layer | (QK_NORM if lm.qk_norm else {}) | (SANDWICH if gemma else {})
     for i in range(lm.layers):
         start = f"{'gpt_neox' if neox else 'model'}.layers.{i}."
         for name, theirs in layer.items():
@@ -165,6 +187,8 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
         make = _same if name == "down" else lambda *parts: jnp.concatenate(parts).T
         if neox and name in ("query", "key_value"):
             make = functools.partial(_of_joined, lm.heads, [0] if name == "query" else [1, 2])
+        if family == "phi3" and name in parts:
+            make = functools.partial(_rows, *parts[name])
         out[f"{path}/kernel"] = weights, make
         if lm.biases == "all" or (lm.biases == "qkv" and name in ("query", "key_value")):
             out[f"{path}/bias"] = biases, make
@@ -173,6 +197,10 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
 
 def _same(array: jax.Array) -> jax.Array:
     return array
+
+
+def _rows(start: int, stop: int | None, array: jax.Array) -> jax.Array:
+    return array[start:stop].T
 
 
 def _plus_one(scale: jax.Array) -> jax.Array:

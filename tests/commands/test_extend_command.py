@@ -62,7 +62,7 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
 
 
 def test_default_swaps_are_those_that_change_the_model(lab, tmp_path):
-    """A scaled model has its own scaling besides; none replaces that of a part of each head."""
+    """A scaled model has its own scaling besides; none replaces dynamic NTK."""
     source, out = f"--source=files:{lab.folder / 'book.txt'}", tmp_path / "out"
     asked = (source, "--lengths=16,64", "--last=8", "--metrics=same_targets", "--places=2")
     scaled = MODEL.removesuffix("_tied")
@@ -70,9 +70,9 @@ def test_default_swaps_are_those_that_change_the_model(lab, tmp_path):
     assert done.code == 0, done.err
     swaps = [line.partition(",")[0] for line in (out / "answer.csv").read_text().splitlines()[1:]]
     assert sorted(swaps) == ["as it is", "llama3"]
-    neox = f"--model=hf:{ROOT / 'tests' / 'golden' / 'pretrained' / 'gpt_neox'}"
-    done = lab.start("extend", neox, *asked).wait()
-    assert done.code == 2 and "can take the place of this model's partial_rope" in done.err
+    dynamic = MODEL.replace("llama_tied", "llama_dynamic")
+    done = lab.start("extend", dynamic, *asked).wait()
+    assert done.code == 2 and "can take the place of this model's dynamic_ntk" in done.err
 
 
 def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):

@@ -27,6 +27,7 @@ from remade import SHORT, TOKENS, shapes, weights
 PINNED = {"torch": "2.13.0", "transformers": "5.24.0"}
 FILE = Path(__file__).parent / "folders.json"
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma3_text", "gpt_neox")
+FAMILIES += ("phi3", "olmo2", "olmo3", "smollm3")
 FULL, NEAR = "full_attention", "sliding_attention"
 ABSENT = object()
 
@@ -137,6 +138,29 @@ def drawn(family, draw):
         }
     if family == "qwen3":
         config |= {"attention_bias": seldom(True)}
+    if family in ("phi3", "olmo2", "olmo3", "smollm3"):
+        config |= {"num_hidden_layers": one(3, 4), "pad_token_id": 0}
+        config |= {"tie_word_embeddings": one(True, False), "hidden_act": one("silu", ABSENT)}
+    if family == "phi3":
+        config |= {"sliding_window": one(5, 9, None, ABSENT), "attention_bias": one(False, ABSENT)}
+        config |= {"resid_pdrop": one(0.1, ABSENT), "head_dim": ABSENT}
+    if family in ("olmo2", "olmo3"):
+        config |= {"attention_bias": seldom(True), "head_dim": ABSENT}
+    if family == "olmo3":
+        kinds = [one(FULL, NEAR) for _ in range(config["num_hidden_layers"])]
+        config |= {"sliding_window": one(5, 9, ABSENT), "layer_types": one(ABSENT, kinds, kinds)}
+    if family == "smollm3":
+        turned = [one(1, 1, 0) for _ in range(config["num_hidden_layers"])]
+        bias = one(True, False, ABSENT)
+        config |= {
+            "attention_bias": bias,
+            "mlp_bias": bias,
+            "head_dim": ABSENT,
+            "no_rope_layers": one(ABSENT, turned, turned),
+            "no_rope_layer_interval": one(ABSENT, 2, 3),
+            "use_sliding_window": one(True, False, ABSENT),
+            "sliding_window": one(5, None, ABSENT),
+        }
     if family == "gemma3_text":
         config |= {
             "query_pre_attn_scalar": 4 if seldom(1) == 1 else config["head_dim"],
@@ -157,8 +181,14 @@ def rotation(family, config, draw, one, seldom):
     head = head if config.get("head_dim", ABSENT) is ABSENT else config["head_dim"]
     new, base = one(True, False), one(10000.0, 10000, 500.0, 100, 4.0, ABSENT)
     kind = one("default", "linear", "dynamic", "llama3", "yarn", "longrope")
+    if family == "phi3":
+        kind = one("default", "longrope", "longrope")
     top = {"rotary_emb_base": seldom(500, 20)} if family != "gpt_neox" else {}
-    if family == "gpt_neox":
+    if family == "phi3":
+        share = one(0.5, 0.75, 1.0, ABSENT)
+        top |= {"partial_rotary_factor": share}
+        head = head if share is ABSENT else int(head * share)
+    elif family == "gpt_neox":
         share = one(0.25, 0.5, 1.0, ABSENT) if kind == "default" else one(1.0, 1.0, 1.0, 1, 1, 0.5)
         top |= {
             "rotary_pct": share,
@@ -174,9 +204,23 @@ def rotation(family, config, draw, one, seldom):
             original if kind == "llama3" else one(original, original, ABSENT)
         )
         again["original_max_position_embeddings"] = seldom(original)
+        if family == "phi3":
+            scaling.pop("original_max_position_embeddings", None)
+            top["original_max_position_embeddings"] = one(original, original, ABSENT)
     scaling = {name: value for name, value in scaling.items() if value is not ABSENT}
     names = {"llama": ("rope_theta",), "gpt_neox": ("rotary_emb_base", "rope_theta")}
     own, *other = names.get(family, names["llama"])
+    if family == "olmo3":
+        if one(True, False):
+            near = {"rope_type": "default", "rope_theta": base}
+            parts = {FULL: {"rope_theta": base, **scaling}, NEAR: near}
+            top["rope_parameters"] = {
+                part: {n: v for n, v in said.items() if v is not ABSENT}
+                for part, said in parts.items()
+            }
+            return top
+        top |= {"rope_theta": one(500000.0, ABSENT, base)}
+        return top | {"rope_scaling": scaling if kind != "default" else one(None, ABSENT)}
     if family == "gemma3_text":
         near = {"rope_type": "default", "rope_theta": 100.0}
         near = one(near, near, {"rope_type": "linear", "factor": 2.0})

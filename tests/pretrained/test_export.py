@@ -19,7 +19,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.config import described, rope_parameters
 from pe_jax.pretrained.export import copied, llama, with_scaling, written
 from pe_jax.pretrained.load import load
-from pe_jax.specs.parse import parse
+from pe_jax.specs.parse import layers_of, parse
 from pe_jax.specs.swap import swap
 from pe_jax.storage.checkpoints import flat
 from pe_jax.training.step import build
@@ -99,12 +99,12 @@ def test_a_gemma_3_without_far_layers_cannot_be_scaled():
 
 
 def test_a_rotation_that_stays_stays_as_it_is_written():
-    """A quarter of each head turned, which no rope_type stands for."""
+    """Half of each head turns."""
     config = json.loads((GOLDEN / "gpt_neox" / "config.json").read_text())
     about = described(config)
     own = about.encodings
     made = with_scaling(config, [e.at(99) for e in own], 99, own)
-    assert "partial_rope" in str(about.spec) and made == config | {"max_position_embeddings": 99}
+    assert "rotary_pct=0.5" in str(about.spec) and made == config | {"max_position_embeddings": 99}
 
 
 def test_a_chat_model_keeps_its_template_and_is_allowed_longer_texts(tmp_path):
@@ -130,6 +130,54 @@ def test_a_scaling_is_read_back_with_its_frequencies_and_temperature(spec):
     if "yarn" in spec or spec == "longrope":
         pos = np.arange(3)
         np.testing.assert_allclose(e.scale({}, pos), again.scale({}, pos), rtol=1e-6)
+
+
+FOLDERS = json.loads((GOLDEN.parent / "folders.json").read_text())
+SWAPPED = {
+    "gpt_neox": "yarn(factor=4.0,length=16)",
+    "phi3": "longrope(factor=4.0,length=4096)",
+    "olmo2": "yarn(factor=4.0,length=16,truncate=False)",
+    "olmo3": "ntk(factor=4.0)",
+    "smollm3": "llama3(factor=4.0,length=16)",
+}
+
+
+@pytest.mark.parametrize("family", SWAPPED)
+def test_a_swap_into_a_random_folder_of_each_family_is_read_back(family):
+    spec, tried = SWAPPED[family], 0
+    of_scaling = "rope_scaling", "rope_parameters", "original_max_position_embeddings"
+    of_scaling += () if family == "gpt_neox" else ("rotary_emb_base",)
+    for case in FOLDERS:
+        config = {k: v for k, v in case["config"].items() if k not in of_scaling}
+        if config["model_type"] != family or case.get("refused"):
+            continue
+        own = described(config).encodings
+        if family == "olmo3" and len(own) == 2:  # all layers have a window
+            continue
+        wanted = swap(own, spec)
+        again = described(with_scaling(config, [e.at(64) for e in wanted], 64, own)).encodings
+        found, e = (next(iter(members)).at(64) for members in (again, wanted))
+        np.testing.assert_allclose(found._frequencies(), e._frequencies(), rtol=1e-6)
+        assert found._gain() == pytest.approx(e._gain()), family
+        assert layers_of(found) == layers_of(e)
+        np.testing.assert_allclose(found.scale({}, np.arange(3)), e.scale({}, np.arange(3)))
+        tried += 1
+    assert tried
+
+
+def test_what_config_json_cannot_say_of_a_part_of_a_head_raises():
+    own = parse("rope(rotary_pct=0.5)").encodings(DIMS)
+    for spec, words in (
+        ("yarn(factor=2.0,rotary_pct=1.0)", "rotary_pct=1.0 is another"),
+        ("yarn(factor=2.0,mscale_all_dim=0.1)", "is YaRN"),
+    ):
+        with pytest.raises(ValueError, match=f"{words}.*own code"):
+            rope_parameters(swap(own, spec), own)
+    of_phi3 = (c["config"] for c in FOLDERS if c["config"]["model_type"] == "phi3")
+    phi3 = next(c for c in of_phi3 if "longrope" not in json.dumps(c))
+    own = described(phi3).encodings
+    with pytest.raises(ValueError, match="Phi-3 has no rope_type yarn"):
+        with_scaling(phi3, swap(own, "yarn(factor=2.0)"), 64, own)
 
 
 @pytest.mark.parametrize(

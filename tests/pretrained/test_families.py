@@ -102,6 +102,14 @@ def test_the_fields_of_a_scaling_are_those_of_its_encoding():
     assert member.fields == wanted | {"attention_factor": 1.5}
 
 
+def test_a_temperature_by_two_slopes_is_their_ratio():
+    """As in transformers, where no family here multiplies logits by the second, too."""
+    scaling = {"rope_type": "yarn", "factor": 4.0, "mscale": 1.0, "mscale_all_dim": 0.5}
+    (member,) = described(CONFIG | {"rope_parameters": scaling}).spec
+    ratio = (0.1 * math.log(4) + 1) / (0.05 * math.log(4) + 1)
+    assert member.fields["attention_factor"] == pytest.approx(ratio)
+
+
 def test_fields_that_transformers_ignores_change_nothing():
     """Its dynamic NTK counts from max_position_embeddings alone."""
     dynamic = {"rope_type": "dynamic", "rope_theta": 500.0, "factor": 2.0}
@@ -325,7 +333,7 @@ def test_gemma_3_keeps_its_norms_in_float32():
             {"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.5}},
             "rope",
         ),
-        ("gpt_neox", {"rope_parameters": None, "hidden_size": 32}, "partial_rope"),
+        ("gpt_neox", {"rope_parameters": None, "hidden_size": 32}, "rope(rotary_pct=0.25)"),
         ("mistral", {"sliding_window": ABSENT}, "rope+window(window=4096)"),
         ("mistral", {"sliding_window": None}, "rope"),
         ("llama_tied", {"hidden_act": ABSENT, "is_llama_config": True}, "rope"),

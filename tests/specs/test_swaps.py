@@ -79,6 +79,13 @@ def test_a_rotation_of_ones_own_that_names_no_family_is_not_put_beside_rope(tmp_
             swap(make(model, dims), spec)
 
 
+def test_a_scaling_turns_the_part_of_a_head_that_the_model_turns():
+    (yarn,) = swap(make("rope(rotary_pct=0.5)", DIMS), "yarn(factor=2.0)")
+    assert yarn._frequencies().size == DIMS.head // 4
+    (other,) = swap(make("rope", DIMS), "partial_rope")
+    assert other._frequencies().size == DIMS.head // 8
+
+
 def test_a_swap_that_would_rotate_twice_is_refused():
     for spec in ("xpos", "p_rope", "partial_rope", "pope"):
         with pytest.raises(ValueError, match="would do a second time what this model's"):

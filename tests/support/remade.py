@@ -33,10 +33,12 @@ def shapes(config):
     family, d, f = (config[name] for name in ("model_type", "hidden_size", "intermediate_size"))
     heads, neox = config["num_attention_heads"], family == "gpt_neox"
     head = config.get("head_dim") or d // heads
-    shared = config.get("num_key_value_heads", 8 if family == "mistral" else heads) or heads
+    usual = {"mistral": 8, "smollm3": 4}.get(family, heads)
+    shared = config.get("num_key_value_heads", usual) or heads
     q, k = heads * head, shared * head
-    biased = config.get("attention_bias", False) and family in ("llama", "qwen3")
-    mlp = config.get("mlp_bias", False) and family == "llama"
+    biased = config.get("attention_bias", False)
+    biased = biased and family in ("llama", "qwen3", "olmo2", "olmo3", "smollm3")
+    mlp = config.get("mlp_bias", False) and family in ("llama", "smollm3")
     rows = {  # of a matrix: the shape, and whether it has a bias
         "self_attn.q_proj": ((q, d), biased or family == "qwen2"),
         "self_attn.k_proj": ((k, d), biased or family == "qwen2"),
@@ -46,7 +48,14 @@ def shapes(config):
         "mlp.up_proj": ((f, d), mlp),
         "mlp.down_proj": ((d, f), mlp),
     }
+    if family == "phi3":
+        joined = {"self_attn.qkv_proj": ((q + 2 * k, d), False)}
+        joined |= {"mlp.gate_up_proj": ((2 * f, d), False)}
+        rows = joined | {n: rows[n] for n in ("self_attn.o_proj", "mlp.down_proj")}
     norms = dict.fromkeys(("input_layernorm", "post_attention_layernorm"), d)
+    if family in ("olmo2", "olmo3"):
+        norms = dict.fromkeys(("post_attention_layernorm", "post_feedforward_layernorm"), d)
+        norms |= {"self_attn.q_norm": q, "self_attn.k_norm": k}
     if family == "gemma3_text":
         norms |= dict.fromkeys(("pre_feedforward_layernorm", "post_feedforward_layernorm"), d)
     if family in ("gemma3_text", "qwen3"):
@@ -61,7 +70,7 @@ def shapes(config):
         sizes = {"attention.query_key_value": (3 * d, d), "attention.dense": (d, d)}
         sizes |= {"mlp.dense_h_to_4h": (f, d), "mlp.dense_4h_to_h": (d, f)}
         rows = {name: (shape, True) for name, shape in sizes.items()}
-    tied = config.get("tie_word_embeddings", family == "gemma3_text")
+    tied = config.get("tie_word_embeddings", family in ("gemma3_text", "smollm3"))
     out = {f"{name}.weight": (256, d) for name in top[: 1 if tied else 2]}
     every = {last: ((d,), neox)}
     for i in range(config["num_hidden_layers"]):
