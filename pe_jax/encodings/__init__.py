@@ -13,13 +13,14 @@ from pe_jax.encoding import Encoding
 
 NAMES = """
 nope integer normalized binary learned hierarchical multiplicative sinusoidal rnn floater conv
-complex rope partial_rope p_rope xpos resonance fope pope carope mapformer selective_rope repo
-mobius jordan_rope evq_cosh lerope pi ntk dynamic_ntk yarn mrrope llama3 longrope clipped_rope
-rerope leaky_rerope self_extend lm_infinite streaming string chunk drope t5 shaw nezha
-transformer_xl tupe deberta urpe cope dape dape_v2 forget_gate path stick_breaking alibi grape_a
-grape_ap kerple_log kerple_power sandwich cpb fire pj_bias bam tisa relative_projection randomized
-shape cape bipe abacus position_coupling window log_n ssmax recurrent gated_delta kimi_delta
-retention short_conv
+complex rope partial_rope rope_pp p_rope xpos resonance fope pope carope mapformer
+selective_rope repo mobius jordan_rope evq_cosh lerope pi ntk dynamic_ntk yarn mrrope llama3
+longrope clipped_rope rerope leaky_rerope self_extend lm_infinite streaming string chunk drope
+t5 shaw nezha transformer_xl tupe deberta urpe cope dape dape_v2 forget_gate path stick_breaking
+alibi grape_a grape_ap kerple_log kerple_power sandwich cpb fire pj_bias bam tisa
+relative_projection randomized shape pose cape bipe abacus position_coupling window
+learned_sinks log_n ssmax temperature_tuning recurrent gated_delta
+kimi_delta retention short_conv
 """
 """In the order of tables; each is a file of this folder."""
 

@@ -389,12 +389,8 @@ class Layer(nnx.Module):
             self.query_norm = config.make_norm(q_size, rngs)
             self.key_norm = config.make_norm(k_size, rngs)
         if not attends:  # drawn all the same, so that all other weights are those of attention
-            for name in (
-                "query",
-                "key_value",
-                "out",
-                *("query_norm", "key_norm") * bool(config.qk_norm),
-            ):
+            norms = ("query_norm", "key_norm") if config.qk_norm else ()
+            for name in ("query", "key_value", "out", *norms):
                 delattr(self, name)
         self.dropout = nnx.Dropout(config.dropout)
 

@@ -23,7 +23,7 @@ import reference_mixers
 import reference_published
 import reference_scalings
 import reference_tokens
-from reference_case import attention, bucket, rope_frequencies, rotated
+from reference_case import attention, bucket, complex_pairs, rope_frequencies, rotated, softmax
 
 
 def nope(e, params, case):
@@ -100,6 +100,64 @@ def window(e, params, case):
         return abs(i - j) < window or j < e.sinks
 
     return {"attend": attention(case, case.dot, seen)}
+
+
+def rope_pp(e, params, case):
+    """Liu et al. (2025): Re sum_c q_c conj(k_c) e^{i n w_c} in the first half of the heads, and in
+    the others Im of that sum of the first, second, .. head.
+    """
+    w, H = np.array(rope_frequencies(e)), case.q.shape[1]
+    half, real = len(w), H - H // 2
+    q, k = complex_pairs(case, half)
+
+    def logit(i, j, h):
+        own = h if h < real else h - real
+        turns = np.exp(1j * case.distance(i, j) * w)
+        total = (q[i, own] * np.conj(k[j, own]) * turns).sum()
+        rest = case.q[i, own, 2 * half :] @ case.k[j, own, 2 * half :]
+        return ((total.real if h < real else total.imag) + rest) / math.sqrt(case.q.shape[-1])
+
+    return {"attend": attention(case, logit)}
+
+
+def temperature_tuning(e, params, case):
+    """Llama 4 (2025), by Hugging Face's code: q_i (1 + c ln(floor((i + 1) / f) + 1))."""
+    f = e.length or e.dims.train_len
+
+    def logit(i, j, h):
+        return (1 + e.slope * math.log((int(case.pos[i]) + 1) // f + 1)) * case.dot(i, j, h)
+
+    return {"attend": attention(case, logit)}
+
+
+def learned_sinks(e, params, case):
+    """gpt-oss (2025): the softmax over the logits of the keys and b_h, whose weight is dropped."""
+    H = case.q.shape[1]
+    out = np.zeros(case.v.shape)
+    for h in range(H):
+        one = case._replace(q=case.q[:, h : h + 1], k=case.k[:, h : h + 1], v=case.v[:, h : h + 1])
+
+        def normalize(s, b=params["b"][h]):
+            return softmax(np.append(s, b))[:-1]
+
+        out[:, h : h + 1] = attention(one, one.dot, normalize=normalize)
+    return {"attend": out}
+
+
+def pose(e, params, case):
+    """Zhu et al. (2023), 3.2, two chunks: PE(i) = i in the first, i + u in the second, u uniform in
+    0 .. T - L, the first of 1 .. L - 1 tokens.
+    """
+    most, L = e.target or 4 * e.dims.train_len, len(case.pos)
+
+    def outcomes(train):
+        every = itertools.product(range(1, L), range(max(0, most - L) + 1)) if train else [(L, 0)]
+        return [
+            tuple(int(p) + (skip if i >= cut else 0) for i, p in enumerate(case.pos))
+            for cut, skip in every
+        ]
+
+    return {"positions": outcomes}
 
 
 FAMILIES = (

@@ -93,13 +93,19 @@ def sharpened(e, case, w):
 
 def mrrope(e, params, case):
     """Tian et al. (2026), by their code: w_c / s^p, p = q (q + 1) / (n (n + 1)), uni: q / n, of the
-    q-th pair after the low end of YaRN's code; p = 0 before it and 1 from the high end on.
+    q-th pair after the low end of YaRN's code; p = 0 before it and 1 from the high end on. Tail:
+    TailSpline (2026), p = q (3 n^2 + 3 n + 1 - q^2) / (n (n + 1) (2 n + 1)).
     """
     s, (low, high) = longer_by(e), yarn_ends(e)
     n, w = max(1, high - low), []
     for c, x in enumerate(rope_frequencies(e)):
         q = min(max(c - low, 0), n)
-        w.append(x / s ** (q / n if e.variant == "uni" else q * (q + 1) / (n * (n + 1))))
+        exponents = {
+            "uni": q / n,
+            "pro": q * (q + 1) / (n * (n + 1)),
+            "tail": q * (3 * n**2 + 3 * n + 1 - q**2) / (n * (n + 1) * (2 * n + 1)),
+        }
+        w.append(x / s ** exponents[e.variant])
     return sharpened(e, case, w)
 
 

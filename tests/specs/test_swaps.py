@@ -1,5 +1,8 @@
 """Encodings swapped into a trained model, and the training length that reaches every parameter."""
 
+import re
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -92,3 +95,15 @@ def test_a_swap_that_would_rotate_twice_is_refused():
             swap(make(spec, DIMS), "pi")
     (pi,) = swap(make("rope", DIMS), "pi")
     assert type(pi).__name__ == "PI"
+
+
+def test_the_specs_of_published_models_in_the_docs_can_be_made():
+    page = (Path(__file__).parents[2] / "docs" / "encodings.md").read_text("utf-8")
+    table = page.partition("## Models and their specs")[2].partition("## Results")[0]
+    dims = DIMS._replace(layers=12, head=192)
+    specs = re.findall(r"\| `([^`]+)`", table)
+    assert len(specs) > 12
+    for spec in specs:
+        assert make(spec, dims), spec
+    (mla,) = (make(spec, dims) for spec in specs if "mscale_all_dim" in spec)
+    assert mla[0]._size == 64
