@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from pe_jax import terms
 from pe_jax.commands import cli
+from pe_jax.errors import nearest
 
 if TYPE_CHECKING:
     from pe_jax.pretrained.config import Described
@@ -40,7 +41,9 @@ _PLACES = OPTIONS.integer("places", 8, "Places of the text.", lower_bound=2)
 _LAST = OPTIONS.integer(
     "last", None, "Scored tokens before a place; default: up to 4096.", lower_bound=1
 )
-_METRICS = OPTIONS.names("metrics", None, "As eval.metrics; default: same_targets, kl, records.")
+_METRICS = OPTIONS.names(
+    "metrics", None, "As eval.metrics; default: same_targets, kl, changed, records."
+)
 _SAMPLES = OPTIONS.integer("samples", 8, "Prompts of a metric.")
 _AS_IF = OPTIONS.integer("as_if", None, "Treats the model as trained at so many tokens.")
 _MARGIN = OPTIONS.number("margin", 0.01, "Bits per byte that do not matter.", lower_bound=0)
@@ -48,6 +51,9 @@ _WEIGHTS = OPTIONS.choice(
     "weights", "float32", "Dtype of parameters.", enum_values=["float32", "bfloat16"]
 )
 _WORKDIR = OPTIONS.string("workdir", "runs", "Folder of the scores.")
+_SERVE = OPTIONS.names(
+    "serve", None, "Programs that must serve the choice as it is scored: transformers, vllm, ..."
+)
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 
 
@@ -60,16 +66,21 @@ def main() -> int:
     out, run = console.folder(_OUT.value), _run()
     folder = Folder.of(run.id, _WORKDIR.value)
     result = execute(run, _WORKDIR.value, cli.command_line())
-    choices = answer.answer(result, run.encodings, _MARGIN.value)
+    choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or ())
     console.publish([result], out, answer=answer.sheet(choices))
     print(folder.path / "result.json")
     return 0
 
 
 def _run() -> Run:
+    from pe_jax.pretrained.served import PROGRAMS, fixed
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
 
+    for name in _SERVE.value or ():
+        if name not in PROGRAMS:
+            known = f"{nearest(name, PROGRAMS)} Known: {', '.join(PROGRAMS)}."
+            raise ValueError(f"--serve names an unknown program {name!r}{known}")
     about = Source.of(_MODEL.value).about
     real = about.length
     trained = real if _AS_IF.value is None else _AS_IF.value
@@ -84,11 +95,13 @@ def _run() -> Run:
         )
     shortest = min(*lengths, trained)
     last = _LAST.value or max(1, min(LAST, shortest // 2))
-    metrics = ("same_targets", "kl", *(["records"] if shortest >= RECORDS else []))
+    metrics = ("same_targets", "kl", "changed", *(["records"] if shortest >= RECORDS else []))
+    swaps = terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)
+    served = [fixed(about.encodings, spec, max(lengths)) for spec in swaps]
     asked = {
         "lengths": lengths,
         "metrics": tuple(_METRICS.value or metrics),
-        "swaps": tuple(terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)),
+        "swaps": (*swaps, *filter(None, served)),
         "targets": _PLACES.value * last,
         "last": last,
         "samples": _SAMPLES.value,

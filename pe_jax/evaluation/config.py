@@ -59,8 +59,8 @@ class EvalConfig:
     """What has a score of its own: seed, each seed's model, over all windows; or place, for a run
     of one seed, each window of same_targets and each prompt, computed one at a time."""
     reference: Count | None = None
-    """The length in tokens within which the model as it is is what kl and longppl compare with;
-    None: the training length."""
+    """The length in tokens within which the model as it is is what kl, changed and longppl compare
+    with; None: the training length."""
     weights: Literal["float32", "bfloat16"] = "float32"
     """The dtype that matrices are stored in while they are scored; vectors, as of norms, stay
     float32."""

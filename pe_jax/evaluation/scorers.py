@@ -21,6 +21,9 @@ from pe_jax.metrics import named
 from pe_jax.record import AS_TRAINED, Curve, Reason, Replica, Row
 from pe_jax.training.mesh import copies
 
+COMPARED = {"divergence": 1, "choices": 2}
+"""{what a metric compares with the model as it is: its place in what `target_nats` gives}."""
+
 
 class TextScorer:
     """Scores windows of text and prompts: `cuts` are those of each metric and length, and of
@@ -54,8 +57,8 @@ class TextScorer:
         return scored
 
     # -ln p of the targets of windows that metrics share, [W, last]; of prompts and masked text
-    # [W, last, 2] by `nats_and_lag`, with a divergence [W, last, 2] by `target_nats`. And the
-    # seconds of the pass.
+    # [W, last, 2] by `nats_and_lag`, compared with the model as it is [W, last, 3] by
+    # `target_nats`. And the seconds of the pass.
     def _targets(
         self, part: Pass, names: Sequence[str], replica: Replica
     ) -> tuple[np.ndarray | Missing, float | None]:
@@ -64,7 +67,7 @@ class TextScorer:
             return missing, None
         cut, took, given = self.cuts[names[0], part.length].of(replica), 0.0, ()
         options: dict[str, Any] = {}
-        diverging = [n for n in names if getattr(named(n), "compares", "") == "divergence"]
+        diverging = [n for n in names if getattr(named(n), "compares", "") in COMPARED]
         if diverging:
             rows, seconds = self._kept("rows", diverging[0], replica)
             if isinstance(rows, Missing):
@@ -117,8 +120,8 @@ class TextScorer:
         compares = getattr(cut.metric, "compares", "")
         if isinstance(targets, np.ndarray) and isinstance(cut.metric, TextMetric):
             if targets.ndim == 3:
-                second = compares == "divergence" or cut.metric.masks == "choices"
-                targets = targets[..., int(second)]
+                choice = int(cut.metric.masks == "choices")
+                targets = targets[..., COMPARED.get(compares, choice)]
             if compares == "keys":
                 keys, _ = self._kept("keys", key.metric, key.replica)
                 if isinstance(keys, Missing):

@@ -87,9 +87,9 @@ def target_nats(
         tokens: [B, E + 1]. Of a model that is not causal the last E are the targets and, with those
             below 0 hidden, the input.
         first: the index of the first window among all, which its random positions depend on.
-        reference: rows [W, last, D] of the same targets. The result is then [B, last, 2]: -ln q,
-            and KL(p || q) = sum_v p_v (ln p_v - ln q_v) over the vocabulary, p predicted from these
-            rows and q in the windows.
+        reference: rows [W, last, D] of the same targets. The result is then [B, last, 3]: -ln q,
+            KL(p || q) = sum_v p_v (ln p_v - ln q_v) over the vocabulary, p predicted from these
+            rows and q in the windows, and 1 where another token is the most likely, else 0.
         offset: the index of the first of the W windows.
         segment: tokens of a segment, with a `memory`. They are counted from a window's end, so that
             the first may be shorter.
@@ -123,7 +123,8 @@ def target_nats(
     def divergence(logits, given):
         p, q = jax.nn.log_softmax(model.logits_of(given[1])), jax.nn.log_softmax(logits)
         kl = optax.losses.kl_divergence_with_log_targets(q, p)
-        return jnp.stack([NATS(logits, given[0]), kl], axis=-1)
+        changed = (p.argmax(-1) != q.argmax(-1)).astype(kl.dtype)
+        return jnp.stack([NATS(logits, given[0]), kl, changed], axis=-1)
 
     return of_logits(divergence, model, rows, (targets, reference))
 

@@ -205,6 +205,18 @@ METRICS: dict[str, Metric] = {
             value=lambda divergences, _: float(divergences.mean(dtype=np.float64)),
         ),
         TextMetric(
+            "changed",
+            "The share of the targets of same_targets at which the most likely token is another "
+            "than the model itself has as it is in a window of the training length: where greedy "
+            "decoding takes another way.",
+            unit="changed first choices in %",
+            places=same_targets,
+            beyond=0,
+            uses=("last",),
+            compares="choices",
+            value=lambda changes, _: 100 * float(changes.mean(dtype=np.float64)),
+        ),
+        TextMetric(
             "longppl",
             "LongPPL (Fang et al., 2024): exp of the mean of -ln p over the key tokens among the "
             "targets of same_targets, which need the far context: as it is, in a window of the "

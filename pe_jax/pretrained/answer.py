@@ -9,12 +9,13 @@ import json
 import math
 import shlex
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pe_jax.encoding import Encoding
 from pe_jax.metric import Metric, TextMetric
 from pe_jax.pretrained.export import with_scaling
+from pe_jax.pretrained.served import fixed, programs
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against
@@ -25,6 +26,7 @@ from pe_jax.specs.swap import swap
 
 DIGITS = 3
 AS_IT_IS = "as it is"
+WITHIN = "kl", "changed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,7 +41,11 @@ class Choice:
     short: stats.Interval
     """The first metric at the shortest length minus that of the model as it is."""
     scaling: Mapping[str, Any] | None
-    """Its fields in config.json; None: it needs code of its own."""
+    """Its fields in config.json; None: it needs code of its own, or the programs asked for serve it
+    in another form than it is scored in."""
+    within: tuple[stats.Interval, ...] = ()
+    """At the training length, where `changed` is scored: the first metric minus that of the model
+    as it is, the divergence from that, and the share of first choices that change."""
 
     @property
     def name(self) -> str:
@@ -77,9 +83,15 @@ class Recommendation:
         return max(by_all or best[0], key=lambda c: (not c.way, bool(c.scaling)), default=None)
 
 
-def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01) -> Recommendation:
+def answer(
+    result: Result,
+    encodings: tuple[Encoding, ...],
+    margin: float = 0.01,
+    serve: Sequence[str] = (),
+) -> Recommendation:
     """The numbers of a run of no steps of a model with these encodings. Differences of the first
-    metric within `margin` count as equal.
+    metric within `margin` count as equal. `serve` names programs (served.py) that must serve what
+    is chosen in the form that is scored.
     """
     study, config = Study.of([result]), result.config["eval"]
     asked = [study.metrics[name] for name in config["metrics"] if name in study.metrics]
@@ -118,13 +130,19 @@ def answer(result: Result, encodings: tuple[Encoding, ...], margin: float = 0.01
             cell = study.scores[result.id, way, metric.name, lengths[-1]]
             cells.append(dataclasses.replace(cell, best=way in best[metric]))
         short = [values(w, length=lengths[0]) for w in (way, AS_TRAINED)]
+        within = ()
+        if {"kl", "changed"} <= {m.name for m in metrics} and result.train.length in lengths[:-1]:
+            at_L = [values(w, length=result.train.length) for w in (way, AS_TRAINED)]
+            compared = (values(way, study.metrics[m], result.train.length) for m in WITHIN)
+            within = stats.paired(*at_L), *(stats.interval([*c.values()]) for c in compared)
         choices.append(
             Choice(
                 way,
                 differences[way],
                 tuple(cells),
                 stats.paired(*short),
-                _scaling(result, encodings, way, lengths[-1]),
+                _scaling(result, encodings, way, lengths[-1], ways, serve),
+                within,
             )
         )
     return Recommendation(result, metrics, lengths, str(base) or AS_IT_IS, tuple(choices))
@@ -134,10 +152,20 @@ def _as_if(result: Result) -> bool:
     return result.config["eval"]["reference"] > result.train.length
 
 
+# None where the fixed form of the swap, which programs serve, is scored as well.
 def _scaling(
-    result: Result, encodings: tuple[Encoding, ...], way: Way, length: int
+    result: Result,
+    encodings: tuple[Encoding, ...],
+    way: Way,
+    length: int,
+    ways: Sequence[Way],
+    serve: Sequence[str],
 ) -> dict[str, Any] | None:
-    members = [e.at(length) for e in (swap(encodings, way.swap) if way.swap else encodings)]
+    swapped = swap(encodings, way.swap) if way.swap else encodings
+    members = [e.at(length) for e in swapped]
+    twin = fixed(encodings, way.swap, length) if way.swap else None
+    if twin and Way(swap=twin) in ways:
+        return None
     gemma = result.config.get("lm", {}).get("norm") == "sandwich"
     try:
         config = with_scaling(
@@ -145,7 +173,8 @@ def _scaling(
         )
     except ValueError:
         return None
-    return {name: value for name, value in config.items() if name != "model_type" and value}
+    scaling = {name: value for name, value in config.items() if name != "model_type" and value}
+    return scaling if {*serve} <= {*programs(swapped, scaling, length)} else None
 
 
 def sheet(asked: Recommendation) -> Sheet:
@@ -154,6 +183,10 @@ def sheet(asked: Recommendation) -> Sheet:
     change = f"{metric.unit} at {asked.lengths[-1]}:\nminus {asked.baseline}"
     scores = [f"{m.unit}:\n{m.words}" for m in others]
     short = f"at {asked.lengths[0]}:\nminus {AS_IT_IS}"
+    within, L = [], asked.result.train.length
+    if asked.choices[0].within:
+        units = [m.unit for name in WITHIN for m in asked.metrics if m.name == name]
+        within = [f"at {L}:\nminus {AS_IT_IS}", *(f"at {L}:\n{unit}" for unit in units)]
     of_metric = zip(*(choice.scores for choice in asked.choices), strict=True)
     bold = [stats.unless_many([cell.best for cell in column]) for column in of_metric]
     rows, numbers = [], []
@@ -171,6 +204,10 @@ def sheet(asked: Recommendation) -> Sheet:
                     for s, marks in zip(c.scores[1:], bold[1:], strict=True)
                 ),
                 Printed(plusminus(c.short.mean, c.short.half, "+", DIGITS), c.short.mean),
+                *(
+                    Printed(plusminus(i.mean, i.half, sign, DIGITS), i.mean)
+                    for i, sign in zip(c.within, ("+", "", ""), strict=False)
+                ),
                 Printed("own code" if c.scaling is None else "config.json", str(c.scaling is None)),
             )
         )
@@ -186,12 +223,16 @@ def sheet(asked: Recommendation) -> Sheet:
                 "equal": c.difference.equivalent,
                 **{m.name: cell.mean for m, cell in zip(asked.metrics, c.scores, strict=True)},
                 "short": c.short.mean,
+                **{
+                    f"{name}_within": i.mean
+                    for name, i in zip(("difference", *WITHIN), c.within, strict=False)
+                },
                 "config": json.dumps(c.scaling) if c.scaling else "",
             }
         )
     return Sheet(
         f"Which scaling should {asked.result.label} get at {asked.lengths[-1]} tokens?",
-        ("swap", change, *scores, short, "needs"),
+        ("swap", change, *scores, short, *within, "needs"),
         (("", tuple(rows)),),
         (Note("Answer", _line(asked)),),
         tuple(numbers),
@@ -219,6 +260,13 @@ def _line(asked: Recommendation) -> str:
             return " ".join(parts)
         parts.append(f"The best without is {chosen.name}.")
     parts.append(f"config.json: {json.dumps(chosen.scaling)[1:-1]}.")
+    if chosen.way and chosen.within:
+        bits, kl, changed = (plusminus(i.mean, i.half, digits=DIGITS) for i in chosen.within)
+        parts.append(
+            f"Served so at every length, it costs {bits} {asked.metrics[0].unit} at "
+            f"{asked.result.train.length}, {kl} nats per token of divergence, and changes "
+            f"{changed} % of the first choices there."
+        )
     model, lm = asked.result.config["train"]["init_from"], asked.result.config.get("lm", {})
     if chosen.way and (model.startswith("hf:") or lm.get("activation") == "silu"):  # a Llama
         options = (f"--model={model}", f"--swap={chosen.way.swap}", f"--length={asked.lengths[-1]}")

@@ -69,7 +69,7 @@ def test_default_swaps_are_those_that_change_the_model(lab, tmp_path):
     done = lab.start("extend", scaled, *asked, f"--workdir={tmp_path}", f"--out={out}").wait()
     assert done.code == 0, done.err
     swaps = [line.partition(",")[0] for line in (out / "answer.csv").read_text().splitlines()[1:]]
-    assert sorted(swaps) == ["as it is", "llama3"]
+    assert sorted(swaps) == ["as it is", "llama3", "llama3(factor=4.0)"]
     dynamic = MODEL.replace("llama_tied", "llama_dynamic")
     done = lab.start("extend", dynamic, *asked).wait()
     assert done.code == 2 and "can take the place of this model's dynamic_ntk" in done.err
@@ -102,6 +102,7 @@ def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
         (["--last=16"], "eval.last must be below the shortest evaluation length 16"),
         (["--lengths=16,9000"], "for the longest of eval.lengths"),
         (["--model=hf:nowhere"], "no model nowhere"),
+        (["--serve=vlm"], "unknown program 'vlm'; did you mean 'vllm'?"),
         (["--as_if=64"], "--as_if must be between 2 and 32"),
         (["--as_if=20"], "with --as_if the lengths are at most 32"),
         (["--metrics=records"], "the sentences of records alone have"),

@@ -9,6 +9,7 @@ from scipy import stats as scipy_stats
 from pe_jax.encoding import Dims
 from pe_jax.pretrained.answer import answer
 from pe_jax.pretrained.answer import sheet as printed
+from pe_jax.pretrained.served import fixed
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet, stats
 from pe_jax.specs.parse import parse
@@ -32,6 +33,7 @@ def result(metrics=("same_targets", "kl", "niah_single_1_exact"), reference=64, 
                     text += WORSE[swap] + SCATTER[swap] * NOISE[i, place]
                 values = {"same_targets": text, "kl": (length == 128) * (WORSE[swap] + 0.01)}
                 right = {"yarn": 80, "pi": 90, "rerope": 100}.get(swap, 0) if length == 128 else 90
+                values["changed"] = (length == 128) * 100 * min(1.0, WORSE[swap] + 0.1)
                 values["niah_single_1_exact"] = right if place else 100
                 broken = (not swap and length == 128) * (8 + 2 * NOISE[i, place])
                 values["longppl"] = np.exp(0.5 + 0.1 * NOISE[5, place] + broken)
@@ -87,6 +89,60 @@ def test_the_choice_is_not_distinguishable_from_the_best_and_needs_no_code(found
     assert "Choose yarn. Better by niah single 1 exact: rerope." in text
     assert '"factor": 2.0' in text and '"rope_type": "yarn"' in text
     assert "pe-jax export '--model=hf:my models' --swap=yarn --length=128 --out=DIR" in text
+
+
+def test_what_is_chosen_is_the_fixed_factor_that_programs_serve(monkeypatch):
+    """Scaled by need yarn costs nothing within 64 tokens; served it costs a hundredth of a bit."""
+    served = "yarn(factor=2.0)"
+    monkeypatch.setitem(WORSE, served, 0.0)
+    monkeypatch.setitem(SCATTER, served, 0.0)
+    made = result(("same_targets", "kl", "changed"))
+    costs = {"same_targets": 0.01, "kl": 0.02, "changed": 3.0}
+    rows = [
+        dataclasses.replace(row, value=row.value + costs[row.metric] * (1 + NOISE[0, number]))
+        if row.way.swap == served and row.length == 64
+        else row
+        for row in made.rows
+        for number in [row.replica.number]
+    ]
+    found = answer(dataclasses.replace(made, rows=tuple(rows)), parse("rope").encodings(DIMS))
+    by = {choice.name: choice for choice in found.choices}
+    assert by["yarn"].scaling is None and by[served].scaling["rope_scaling"]["factor"] == 2
+    assert found.chosen.name == served
+    assert [i.mean for i in by[served].within] == pytest.approx([0.01, 0.02, 3.0])
+    assert [i.mean for i in by["yarn"].within] == pytest.approx([0, 0, 0])
+    text = sheet.markdown([printed(found)])
+    assert f"Choose {served}. " in text and "it costs 0.010 ± 0.0" in text
+    assert "changes 3.000 ± " in text and "of the first choices" in text
+
+
+def test_a_choice_is_of_what_the_programs_asked_for_serve(monkeypatch):
+    """Without the fixed form yarn is served by none in this form; dynamic NTK by transformers."""
+    monkeypatch.setitem(WORSE, "dynamic_ntk", -0.1)
+    monkeypatch.setitem(SCATTER, "dynamic_ntk", 0.0)
+    made, rope = result(("same_targets",)), parse("rope").encodings(DIMS)
+    for serve, scaled in ((("transformers",), True), (("transformers", "vllm"), False)):
+        by = {choice.name: choice for choice in answer(made, rope, serve=serve).choices}
+        assert (by["dynamic_ntk"].scaling is not None) == scaled
+        assert by["as it is"].scaling and by["yarn"].scaling is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ("yarn", "yarn(factor=2.0)"),
+        ("yarn(mscale=0.0)", "yarn(factor=2.0,mscale=0.0)"),
+        ("ntk", "ntk(factor=2.0)"),
+        ("yarn(factor=4.0)", None),
+        ("dynamic_ntk", None),
+        ("rerope", None),
+        ("yarn[0]", None),
+    ],
+)
+def test_the_fixed_form_of_a_swap_has_the_factor_of_the_longest_length(spec, wanted):
+    rope = parse("rope").encodings(DIMS)
+    assert fixed(rope, spec, 128) == wanted
+    assert fixed(rope, spec, 64) is None
 
 
 def test_config_json_scales_a_gemma_3_in_layers_without_a_window():

@@ -1,0 +1,61 @@
+"""What programs serve of a scaling: the same numbers at every length, or numbers that follow the
+length of the text.
+
+The sources, read in November 2026: modeling_rope_utils.py of transformers 5.24 (dynamic_rope_update
+computes `dynamic` and `longrope` anew for each text, all else once); rotary_embedding/ of vLLM
+(each rope_type makes one table of cosines; `dynamic` has the base of the longest text at every
+length, and `longrope` the long factors wherever --max-model-len is beyond the original length, vLLM
+PR 53964 and issue 8793); SGLang's layers/rotary_embedding.py, of the same code (sglang issue 6030);
+llama.cpp's convert_hf_to_gguf.py and src/llama-context.cpp (`linear` and `yarn`, with YaRN's own
+temperature alone, and a base; the factors of `longrope` by the size of the context).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pe_jax.encoding import Encoding
+from pe_jax.encodings.scaled import Scaled
+from pe_jax.pretrained.config import rope_parameters
+from pe_jax.specs.parse import Spec, parse
+from pe_jax.specs.swap import swap
+
+ALL = "default", "linear", "llama3", "yarn"
+PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "transformers": (ALL, ("dynamic", "longrope")),
+    "vllm": (ALL, ()),
+    "sglang": (ALL, ()),
+    "llama.cpp": (("default", "linear", "yarn"), ()),
+}
+"""For each program the values of rope_type that it serves in one form at every length, and those by
+the length of the text."""
+
+
+def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: int) -> list[str]:
+    """The programs that serve these encodings at every length up to `length` as they are scored, by
+    the fields `scaling` of config.json, inside rope_parameters or rope_scaling, or beside them.
+    """
+    fields = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
+    kind = fields.get("rope_type", "default")
+    by_length = any(e.at(1) != e.at(length) for e in encodings)
+    served = [name for name, kinds in PROGRAMS.items() if kind in kinds[by_length]]
+    if "attention_factor" in fields and "llama.cpp" in served:
+        served.remove("llama.cpp")
+    return served
+
+
+def fixed(own: tuple[Encoding, ...], spec: str, length: int) -> str | None:
+    """A swap with the factor that `length` needs at every length, as config.json has it; None where
+    the swap has its factor, needs none at that length, or config.json cannot say it.
+    """
+    made, members = swap(own, spec), parse(spec).members
+    try:
+        rope_parameters([e.at(length) for e in made], own)
+    except ValueError:
+        return None
+    new = next((e for e in made if isinstance(e, members[0].cls) and e not in own), None)
+    if not isinstance(new, Scaled) or new.factor is not None:
+        return None
+    factor = new.at(length).factor or 1.0
+    return str(Spec((members[0].with_fields({"factor": factor}),))) if factor > 1 else None
