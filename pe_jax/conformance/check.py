@@ -20,7 +20,10 @@ ARRAYS = (*OUTPUTS, "positions", "q", "k", "decay")
 TOLERANCE = 1e-3  # float32 angles at position 4095 are off by 2.5e-4
 
 
-def load(name, folder=Path(__file__).parent):
+FOLDER = Path(__file__).parent
+
+
+def load(name, folder=FOLDER):
     """The case of NAME.json, its lists as float64 arrays with NaN for null."""
     case = json.loads((Path(folder) / f"{name}.json").read_text())
     for part in (case, *case["faults"].values()):

@@ -2,7 +2,11 @@
 
 import functools
 import math
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -288,3 +292,38 @@ def test_the_example_of_the_page_agrees(capsys):
     (example,) = re.findall(r"```python\n(.+?)```", PAGE, re.S)
     exec(example.replace('"vectors"', repr(str(FOLDER))), {})
     assert capsys.readouterr().out == "agrees\n"
+
+
+OWN = """
+import numpy as np
+
+def outputs(case):
+    if case["name"] not in ("yarn", "ntk", "ntk_partial"):
+        return None
+    if case["name"] == "yarn":
+        return case["faults"]["base doubled"]["frequencies"]
+    given, K = case["parameters"], case["dims"]["head"]
+    r = K  # by the head's width, whatever turns
+    base = given["base"] * given["factor"] ** (r / (r - 2))
+    return {"frequencies": (base ** (-np.arange(0, r, 2) / r))[: case["frequencies"].size]}
+
+def test_own(conformance):
+    case = conformance("pi")
+    conformance.agrees(case, frequencies=case["frequencies"])
+"""
+
+
+def test_the_plugin_of_pytest_names_the_fault_of_each_case(tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    shutil.copytree(FOLDER, tmp_path / "vectors")
+    command = [sys.executable, "-m", "pytest", "-p", "vectors.plugin", "-p", "no:cacheprovider"]
+    command += ["--pe-jax-conformance=own:outputs", "--pe-jax-cases=yarn,ntk,ntk_partial,pi"]
+    env = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
+    done = subprocess.run(
+        [*command, "-v", "own.py"], cwd=tmp_path, env=env, capture_output=True, text=True
+    )
+    for line in ("own.py::test_own PASSED", "[ntk] PASSED", "[pi] SKIPPED", "[yarn] FAILED"):
+        assert line in done.stdout, done.stdout
+    assert "yarn: base doubled" in done.stdout
+    assert "ntk_partial: frequencies by the head's width" in done.stdout
+    assert "2 failed, 2 passed, 1 skipped" in done.stdout
