@@ -201,6 +201,8 @@ class SampleMetric(Metric):
     """Whether 100 is the best value, so that a length can be solved."""
     by_depth: bool = False
     """Whether it is also drawn by the depth of what is retrieved."""
+    chance: float | None = None
+    """The value of guesses; None: it depends on the text or the task."""
     uses: tuple[str, ...] = ()
     """"last", where only the last `eval.last` scored tokens of a sample count, which no evaluation
     length may be below; "bayes" and "distances", where the task must have the hook of that name.

@@ -60,7 +60,9 @@ def evaluate(
     reads_text = models.task.reads_text
     by_samples = functools.partial(score_samples, programs)
     scorer = TextScorer(programs, cuts) if reads_text else by_samples
-    costs = [job.part.length * len(job.ways) for job in jobs]
+    width = models.encodings[0].dims.model
+    windows = [(job.part.length, len({replica for _, replica in job.ways})) for job in jobs]
+    costs = [count * n * (n + 2 * width) for n, count in windows]  # attention grows with n
     pool = ThreadPoolExecutor(threads)
     try:
         every = (pool.map if threads > 1 else map)(scorer, jobs)

@@ -302,6 +302,7 @@ METRICS: dict[str, Metric] = {
             "over the tokens of their digits.",
             unit="nats per digit",
             better="lower",
+            chance=math.log(10),
             percent=False,
             by_depth=True,
             value=_nats,

@@ -19,7 +19,7 @@ from pe_jax.pretrained.served import fixed, programs
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against
-from pe_jax.report.sheet import Note, Printed, Sheet
+from pe_jax.report.sheet import Printed, Sheet
 from pe_jax.report.study import Cell, Study
 from pe_jax.report.words import join, plusminus
 from pe_jax.specs.swap import swap
@@ -180,7 +180,8 @@ def _scaling(
 def sheet(asked: Recommendation) -> Sheet:
     """The table with its answer."""
     metric, *others = asked.metrics
-    change = f"{metric.unit} at {asked.lengths[-1]}:\nminus {asked.baseline}"
+    value = f"{metric.unit}\nat {asked.lengths[-1]}"
+    change = f"at {asked.lengths[-1]}:\nminus {asked.baseline}"
     scores = [f"{m.unit}:\n{m.words}" for m in others]
     short = f"at {asked.lengths[0]}:\nminus {AS_IT_IS}"
     within, L = [], asked.result.train.length
@@ -193,12 +194,13 @@ def sheet(asked: Recommendation) -> Sheet:
     for i, c in enumerate(asked.choices):
         verdict = "" if c.name == asked.baseline else c.difference.verdict(metric.sign)
         verdict += ", within the margin" if verdict and c.difference.equivalent else ""
-        mean, half, n = c.difference.change
+        first, (mean, half, n) = c.scores[0], c.difference.change
         text = " ".join(filter(None, [plusminus(mean, half, "+", DIGITS), verdict]))
         rows.append(
             (
                 Printed(c.name, c.name, run=asked.result.id),
-                Printed(text, mean, c.scores[0].reason, bold=bold[0][i]),
+                Printed(f"{first.mean:.{DIGITS}f}", first.mean, first.reason, bold[0][i]),
+                Printed(text, mean),
                 *(
                     Printed(plusminus(s.mean, s.half, digits=DIGITS), s.mean, s.reason, marks[i])
                     for s, marks in zip(c.scores[1:], bold[1:], strict=True)
@@ -232,12 +234,12 @@ def sheet(asked: Recommendation) -> Sheet:
         )
     return Sheet(
         f"Which scaling should {asked.result.label} get at {asked.lengths[-1]} tokens?",
-        ("swap", change, *scores, short, *within, "needs"),
+        ("swap", value, change, *scores, short, *within, "needs"),
         (("", tuple(rows)),),
-        (Note("Answer", _line(asked)),),
-        tuple(numbers),
+        lead=_line(asked),
+        numbers=tuple(numbers),
         left=True,
-        spare=(short, *scores[::-1]),
+        spare=(short, *scores[::-1], *within[1:]),
     )
 
 
@@ -247,6 +249,12 @@ def _line(asked: Recommendation) -> str:
     if chosen is None:
         return f"Nothing has a score at {asked.lengths[-1]} tokens."
     parts = [f"Choose {chosen.name}." if chosen.way else f"Keep the model {AS_IT_IS}."]
+    for i, metric in enumerate(asked.metrics):
+        chance = getattr(metric, "chance", None)
+        cells = [c.scores[i] for c in asked.choices if c.scores[i].n]
+        low = [metric.sign * (cell.mean - (chance or 0)) + cell.half for cell in cells]
+        if chance is not None and low and min(low) >= 0:
+            parts.append(f"No row is better than chance by {metric.words}, {chance:.3g}.")
     for i, metric in enumerate(asked.metrics):
         better = [c.name for c in asked.ranked if c.best(i)]
         if better and chosen.name not in better:

@@ -89,6 +89,8 @@ class Sheet:
     """Columns that a terminal leaves out first, in this order, where it has no room for all."""
     left: bool = False
     """Whether numbers are aligned to the left, so that their signs stand below each other."""
+    lead: str = ""
+    """What follows from the table, which stands above it, in LaTeX below; "": nothing."""
 
     @property
     def rows(self) -> list[tuple[Printed, ...]]:
@@ -174,6 +176,8 @@ def _markdown(sheet: Sheet) -> Iterator[str]:
         [[*map(cell, row)] for row in sheet.rows], columns=[*map(_md, sheet.columns)]
     )
     yield f"### {_md(sheet.title)}"
+    if sheet.lead:
+        yield f"**{_md(sheet.lead)}**"
     yield frame.to_markdown(index=False, disable_numparse=True, colalign=align)
     yield from (_md_note(*note) for note in own_notes(sheet).items())
     yield from (f"<sup>{i}</sup> {_md(why)}" for i, why in enumerate(sheet.footnotes, 1))
@@ -236,7 +240,7 @@ def latex(sheets: Sequence[Sheet]) -> str:
 
 
 def _float(sheet: Sheet) -> str:
-    below = [*map(_tex, own_notes(sheet).values())]
+    below = [_tex(text) for text in (sheet.lead, *own_notes(sheet).values()) if text]
     below += [f"{_superscript(i)} {_tex(why)}." for i, why in enumerate(sheet.footnotes, 1)]
     ending = rf"\par\smallskip\raggedright\footnotesize {' '.join(below)}"
     return "\n".join(
@@ -324,13 +328,14 @@ class Fitted:
         self, console: Console, options: ConsoleOptions
     ) -> Iterator[RenderableType]:
         from rich import box
+        from rich.constrain import Constrain
         from rich.table import Table
         from rich.text import Text
 
         sheet, titles = self.sheet, [title.replace("\n", " ") for title in self.sheet.columns]
         widths = _widths(sheet, titles, options.max_width)
         table = Table(
-            title=Text(sheet.title),
+            title=None if sheet.lead else Text(sheet.title),
             box=box.SIMPLE_HEAD,
             show_edge=False,
             pad_edge=False,
@@ -346,6 +351,10 @@ class Fitted:
                 table.add_row(*(Text(texts[i], "bold" if row[i].bold else "") for i in widths))
                 above = row[0].text
             table.add_section()
+        if sheet.lead:
+            yield Text(sheet.title)
+            yield Constrain(Text(sheet.lead, "bold"), WIDE)
+            yield Text()
         yield table
         yield Text()
         notes = own_notes(sheet)

@@ -1,9 +1,11 @@
 """The swap that a model should get, and its numbers."""
 
 import dataclasses
+import io
 
 import numpy as np
 import pytest
+import rich.console
 from scipy import stats as scipy_stats
 
 from pe_jax.encoding import Dims
@@ -89,6 +91,33 @@ def test_the_choice_is_not_distinguishable_from_the_best_and_needs_no_code(found
     assert "Choose yarn. Better by niah single 1 exact: rerope." in text
     assert '"factor": 2.0' in text and '"rope_type": "yarn"' in text
     assert "pe-jax export '--model=hf:my models' --swap=yarn --length=128 --out=DIR" in text
+
+
+def test_the_answer_stands_above_the_table_with_values_beside_differences(found):
+    text = sheet.markdown([printed(found)])
+    assert text.index("Choose yarn.") < text.index("| swap")
+    row = next(line for line in text.splitlines() if line.startswith("| pi "))
+    assert [cell.strip() for cell in row.split("|")[2:4]][0] == "1.204"
+    assert "+0.004 ± " in row
+    page = io.StringIO()
+    rich.console.Console(file=page, width=200).print(*sheet.terminal([printed(found)]))
+    lines = page.getvalue().splitlines()
+    assert lines[1].startswith("Choose yarn.") and "own code" in page.getvalue()
+    assert "Choose yarn." in sheet.latex([printed(found)])
+
+
+def test_scores_no_better_than_chance_are_named(monkeypatch):
+    made = result(("same_targets",))
+    guessed = [
+        dataclasses.replace(row, metric="records", value=2.4 + 0.01 * NOISE[0, row.replica.number])
+        for row in made.rows
+    ]
+    config = made.config | {"eval": made.config["eval"] | {"metrics": ("same_targets", "records")}}
+    for value, said in ((0.0, True), (-1.5, False)):
+        rows = [dataclasses.replace(row, value=row.value + value) for row in guessed]
+        both = dataclasses.replace(made, rows=(*made.rows, *rows), config=config)
+        text = sheet.markdown([printed(answer(both, parse("rope").encodings(DIMS)))])
+        assert ("No row is better than chance by records, 2.3." in text) == said
 
 
 def test_what_is_chosen_is_the_fixed_factor_that_programs_serve(monkeypatch):
