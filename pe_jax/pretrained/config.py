@@ -278,7 +278,7 @@ def _by_layers(
 
 
 # Ascending numbers as slices and single ones: "0:5,6:11" or "5,11".
-def _ranges(numbers: list[int]) -> str:
+def _ranges(numbers: Sequence[int]) -> str:
     by_offset = itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])
     runs = [[number for _, number in run] for _, run in by_offset]
     return ",".join(f"{r[0]}:{r[-1] + 1}" if len(r) > 1 else str(r[0]) for r in runs)
