@@ -141,10 +141,10 @@ class TextMetric(Metric):
     """("last",) if it reads that field of Scope, which must then be below the shortest length."""
     by_position: bool = False
     """Whether every row of its windows is scored, so that results can be drawn by position."""
-    compares: Literal["", "divergence", "choices", "keys"] = ""
+    compares: Literal["", "divergence", "choices", "keys", "context"] = ""
     """What is computed with the model as it is in windows of its training length: the divergence
     from it, or whether the most likely token is another, which `value` then gets in place of -ln p;
-    or key tokens, which alone are scored.
+    or key tokens, which alone are scored. context: -ln p in short windows minus -ln p.
     """
     masks: Literal["", "nats", "choices", "bound"] = ""
     """Of masked text, what `value` gets: -ln p of the hidden tokens among the scored ones; for each

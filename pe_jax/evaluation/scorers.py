@@ -53,7 +53,8 @@ class TextScorer:
             self.compiled.add((job.part, names))
             for name in names:
                 key = Key(replica, job.part.way, name, job.part.length)
-                scored.append(self._score(key, targets, took if timed else None))
+                seconds = took if timed else None
+                scored.append(self._score(key, targets, seconds, job.part.encodings))
         return scored
 
     # -ln p of the targets of windows that metrics share, [W, last]; of prompts and masked text
@@ -115,7 +116,13 @@ class TextScorer:
         return key_tokens(nats[0], short.spread(cut, nats[1]))
 
     # The score by one of the metrics that share `targets`.
-    def _score(self, key: Key, targets: np.ndarray | Missing, seconds: float | None) -> Scored:
+    def _score(
+        self,
+        key: Key,
+        targets: np.ndarray | Missing,
+        seconds: float | None,
+        encodings: tuple[Encoding, ...],
+    ) -> Scored:
         cut = self.cuts[key.metric, key.length].of(key.replica)
         compares = getattr(cut.metric, "compares", "")
         if isinstance(targets, np.ndarray) and isinstance(cut.metric, TextMetric):
@@ -129,9 +136,13 @@ class TextScorer:
                 elif not keys.any():
                     targets = Missing(Reason.NO_KEYS)
                 else:
-                    scored = cut.scored.copy()
-                    scored[:, -keys.shape[1] :] &= keys
-                    cut = dataclasses.replace(cut, scored=scored)
+                    cut = _where(cut, keys)
+            if compares == "context" and isinstance(targets, np.ndarray):
+                short = Short.of(key.length)
+                near = self.programs.text(short.windows(cut), key.replica, encodings)
+                targets = near if isinstance(near, Missing) else short.spread(cut, near) - targets
+                if isinstance(targets, np.ndarray):  # the first targets have no short window
+                    cut, targets = _where(cut, np.isfinite(targets)), np.nan_to_num(targets)
         if isinstance(targets, Missing):
             return targets.scored(key)
         row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
@@ -139,6 +150,13 @@ class TextScorer:
             return Scored(row)
         position, value = cut.curve(targets)
         return Scored(row, Curve(**key._asdict(), position=position, value=value))
+
+
+# The windows with some of their last targets alone, bool [W, last].
+def _where(cut: Windows, wanted: np.ndarray) -> Windows:
+    scored = cut.scored.copy()
+    scored[:, -wanted.shape[1] :] &= wanted
+    return dataclasses.replace(cut, scored=scored)
 
 
 # The metrics of a pass and a replica that are scored on the same windows.

@@ -217,6 +217,19 @@ METRICS: dict[str, Metric] = {
             value=lambda changes, _: 100 * float(changes.mean(dtype=np.float64)),
         ),
         TextMetric(
+            "context_gain",
+            "What the far part of the context is worth: -ln p of the targets of same_targets where "
+            "a window holds a quarter to five sixteenths of the evaluation length, minus -ln p of "
+            "the same targets in whole windows, both by the same encodings.",
+            unit="nats per token gained",
+            better="higher",
+            places=same_targets,
+            beyond=0,
+            uses=("last",),
+            compares="context",
+            value=lambda gains, _: float(gains.mean(dtype=np.float64)),
+        ),
+        TextMetric(
             "longppl",
             "LongPPL (Fang et al., 2024): exp of the mean of -ln p over the key tokens among the "
             "targets of same_targets, which need the far context: as it is, in a window of the "

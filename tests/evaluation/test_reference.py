@@ -85,12 +85,12 @@ def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(
         return whole(self, tokens, *args, **kwargs)
 
     target_nats.clear_cache()
-    config = config_of(("same_targets", "kl"))
+    config = config_of(("same_targets", "kl", "changed"))
     with monkeypatch.context() as patch:
         patch.setattr(LM, "__call__", counted)
         rows = values(model, documents, config)
     assert sorted(passed) == [16, 32, 64, 64]  # within 32 tokens pi is the model itself
-    assert len(rows) == 2 * 2 * 3 * 3 and config.lengths == (16, 32, 64)
+    assert len(rows) == 3 * 2 * 3 * 3 and config.lengths == (16, 32, 64)
     for place in range(3):
         p, _ = nats_of(model, windows(documents, "kl", 32, config).tokens[place][:-1], "", LAST, 32)
         for spec, length in (("", 16), ("", 32), ("", 64), ("pi", 64)):
@@ -99,6 +99,8 @@ def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(
             wanted = (np.exp(p) * (p - q)).sum(-1).mean()
             row = rows["kl", spec, length, place]
             assert row.value == pytest.approx(wanted, rel=1e-3, abs=1e-6)
+            changed = 100 * (p.argmax(-1) != q.argmax(-1)).mean()
+            assert rows["changed", spec, length, place].value == pytest.approx(changed)
             bits = rows["same_targets", spec, length, place].value
             size = model.tokenizer.sizes[tokens[-LAST:]].sum()
             assert bits == pytest.approx(nats.sum() / size / np.log(2), rel=1e-5)
@@ -116,7 +118,8 @@ def test_metrics_of_the_same_windows_share_a_pass(model, documents):
     config = config_of(("same_targets", "kl", "longppl"), by="seed")
     session = Session(History(None, watch))
     together = values(model, documents, config, session)
-    assert watch.line["of"] == 3 * (16 + 32 + 2 * 64)  # within 32 tokens pi is the model itself
+    passes = (16, 32, 64, 64)  # within 32 tokens pi is the model itself
+    assert watch.line["of"] == sum(n * (n + 2 * 16) for n in passes)
     known = [Scored(row, None) for row in together.values() if row.metric == "kl" and not row.way]
     rest = values(model, documents, config, known=known)
     assert len(rest) == len(together) - len(known)
@@ -203,6 +206,27 @@ def test_keys_are_those_of_the_model_itself_and_score_every_way(model, documents
         _, nats = nats_of(model, longer, "pi", LAST, 64)
         wanted = np.exp(nats[keys].mean())
         assert rows["longppl", "pi", 64, place].value == pytest.approx(wanted, rel=1e-4)
+
+
+def test_the_gain_of_context_is_by_the_same_encodings_in_short_windows(model, documents):
+    """At 64 tokens targets see 16 to 19 of them; windows of 2 in both layers gain nothing."""
+    config = config_of(("same_targets", "context_gain"), swaps=("pi", "window(window=2)"))
+    rows = values(model, documents, config)
+    whole = windows(documents, "context_gain", 64, config)
+    for place in range(3):
+        tokens = whole.tokens[place][:-1]
+        for spec in ("", "pi(factor=2.0)"):
+            _, full = nats_of(model, tokens, spec, LAST, 64)
+            gains = []
+            for first in range(len(tokens) - LAST, len(tokens), 4):
+                part = tokens[first - 16 : first + 4]
+                _, near = nats_of(model, part, spec, len(part) - 16, 64)
+                gains += [*near]
+            wanted = (np.array(gains) - full).mean()
+            found = rows["context_gain", spec.partition("(")[0], 64, place].value
+            assert found == pytest.approx(wanted, abs=1e-5)
+        assert abs(rows["context_gain", "window(window=2)", 64, place].value) < 1e-5
+    assert METRICS["context_gain"].better == "higher"
 
 
 def test_a_text_without_key_tokens_has_no_longppl_and_says_so(model, documents):
