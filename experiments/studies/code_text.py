@@ -63,9 +63,8 @@ def write(documents: Iterable[tuple[str, str]], folder: Path) -> None:
 
 
 def _stdlib() -> list[tuple[str, str]]:
-    corpus = load.stdlib()
-    parts = [zip(corpus.names[split], corpus.splits[split], strict=True) for split in corpus.splits]
-    return sorted((name, text.tobytes().decode()) for part in parts for name, text in part)
+    parts = load.stdlib().parts.values()
+    return sorted((name, text.decode()) for part in parts for name, text in part if text)
 
 
 def _packages(folder: Path) -> Iterator[tuple[str, str]]:

@@ -137,6 +137,10 @@ class Tokens:
     about: record.CorpusRecord
     """What records hold of its text."""
 
+    def documents(self, splits: Sequence[str]) -> Documents:
+        """The documents of some splits."""
+        return joined([self.splits[split] for split in splits])
+
 
 def tokenize(corpus: Corpus, spec: str, trained_on: Corpus | None = None) -> Tokens:
     """The corpus in the tokens that `spec` names, in one of FORMS, as `cut` gives it.

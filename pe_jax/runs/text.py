@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 from pe_jax import contract
 from pe_jax.data import batches, tokenizer
 from pe_jax.data.corpus import SPLITS, Corpus
-from pe_jax.data.documents import joined
 from pe_jax.data.load import load
 from pe_jax.errors import Refused
 from pe_jax.evaluation.config import EvalConfig
@@ -65,8 +64,8 @@ def read(
         if evaluation.source:
             compared = SPLITS if evaluation.split == "all" else HELD_OUT
             scored = tokenizer.cut(other, tokens.tokenizer, seen, compared)
-        documents = joined([scored.splits[split] for split in splits])
-        return Text(tokens, scored, cuts_of(documents, evaluation, tokens.tokenizer))
+        windows = cuts_of(scored.documents(splits), evaluation, tokens.tokenizer)
+        return Text(tokens, scored, windows)
     except (ValueError, OSError) as error:
         raise Refused(str(error)) from error
 
