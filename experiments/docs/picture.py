@@ -58,13 +58,14 @@ def draw() -> Any:
 
 def lines(name: str, metric: str) -> list[style.Line]:
     """The lines of the single encodings of a study that were trained at 64 tokens, and of methods
-    without a model.
+    without a model. Shares of the headroom are those of models that have solved this length.
     """
     study = Study.of(load(ROOT / "results" / name))
     (table,) = (
         one for one in tables(study) if one.metric.name == metric and one.train_length == LENGTH
     )
     rows = [row for row in table.rows if row.trained and "+" not in row.label]
+    rows = [row for row in rows if row.compared or metric != "headroom"]
     points = [
         [(float(n), cell.mean, cell.half) for n, cell in zip(table.lengths, row.cells, strict=True)]
         for row in rows

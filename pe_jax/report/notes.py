@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pe_jax.record import HELD_OUT, Result, few
 from pe_jax.report.groups import draws, other_text
 from pe_jax.report.sheet import FIRST, Note
-from pe_jax.report.table import SOLVED, SOLVED_BEYOND, Table
+from pe_jax.report.study import BITS, HEADROOM
+from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table
 from pe_jax.report.table import rate as rate_of
 from pe_jax.report.words import capital, each, join
 
@@ -165,7 +166,10 @@ def _cautions(table: Table) -> Iterator[str]:
         yield f"Learning rate at the edge of those tried: {join(edge)}."
     if aside := [row.label for row in trained if not row.compared]:
         names = join(aside) if len(aside) < len(trained) else "all models"
-        yield f"Not compared beyond {train}: {names} (mean at {train} below {SOLVED:g} %)."
+        far = f"below {SOLVED:g} %"
+        if table.metric.name in (BITS, HEADROOM.name):
+            far = f"more than {NEAR_BAYES:g} bits above the Bayes-optimal prediction"
+        yield f"Not compared beyond {train}: {names} (mean at {train} {far})."
     run = table.runs[0]
     if other := other_text(run):
         yield f"The scored text, {other.source}, is not the text of training."

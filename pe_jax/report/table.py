@@ -28,11 +28,13 @@ from pe_jax.metric import Metric, SampleMetric
 from pe_jax.record import AS_TRAINED, Reason, Replica, Result, Way
 from pe_jax.report import groups, labels, stats
 from pe_jax.report.sheet import Note
-from pe_jax.report.study import ABSENT, Cell, Group, Study, mean, minus
+from pe_jax.report.study import ABSENT, BITS, HEADROOM, Cell, Group, Study, mean, minus
 
 SOLVED, SOLVED_BEYOND = 99.0, 90.0
 """Percent right from which on a seed, or the mean of a model, solves the training length; and a
 seed a length beyond it."""
+NEAR_BAYES = 0.01
+"""Bits above the Bayes-optimal prediction up to which drawn targets are solved."""
 CROPPED, TRAINED_AT = "cropped", "trained at E"
 """The methods of reference rows of text."""
 CROP = ("same_targets", "nonoverlapping", "masked_tokens", "first_choices")
@@ -279,9 +281,13 @@ def _scored(
     row = _row(table, f"{label}, cropped to {crop}" if crop else label, way, cells)
     solved, compared = None, True
     of_seeds = table.replicate == "seed" and (result.id, way, metric.name, train) in study.scores
-    if in_percent(metric) and of_seeds:
+    if in_percent(metric) and metric != HEADROOM and of_seeds:
         solved = sum(value >= SOLVED for value in cells[train].values.values())
         compared = cells[train].mean >= SOLVED
+    elif metric.name in (BITS, HEADROOM.name):
+        bits = study.scores.get((result.id, way, BITS, train), Cell()).mean
+        bayes = table.group.methods.get((BITS, way, "bayes"), {}).get(train, math.inf)
+        compared = not bits > bayes + NEAR_BAYES
     spec = result.config.get("pe", {}).get("spec", "")
     return replace(
         row,

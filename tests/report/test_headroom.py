@@ -74,6 +74,18 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
     assert share.rows[0].beyond.mean == pytest.approx((50 + 50 + 0 - 25) / 4)
 
 
+def test_models_far_from_the_best_prediction_at_the_training_length_are_not_compared():
+    near, far = ([{40: 2.8 + more, 80: 2.7, 160: 2.6}] * 2 for more in (0.009, 0.011))
+    results = [result("rope", far), result("alibi", near)]
+    for table in tables_of(results):
+        assert [(row.label, row.compared) for row in table.rows if row.trained] == [
+            ("alibi", True),
+            ("rope", False),
+        ]
+    caution = [note for note in sheet_of(results, "headroom").notes if "0.01" in note]
+    assert "rope" in caution[0] and "alibi" not in caution[0]
+
+
 def test_the_figure_has_a_line_for_the_best_prediction():
     (axes,) = Report.of([ALIBI]).figures[0][1].figure.axes
     drawn_lines = {line.get_label().split("\n")[0]: line.get_ydata() for line in axes.lines}
