@@ -53,7 +53,10 @@ def test_packages_are_read_back_as_a_text_split_by_package(tmp_path, monkeypatch
     monkeypatch.setattr(sys, "argv", ["code_text", f"--packages={packages}", str(out)])
     code_text.main()
     corpus = load.load(f"files:{out}")
-    names = [name for split in corpus.splits for name in corpus.names[split]]
+    places = [
+        (split, i) for split, documents in corpus.splits.items() for i in range(len(documents))
+    ]
+    names = [corpus.name(*place) for place in places]
     assert len(names) == 60 and all(name.endswith("one.py") for name in names)
-    shares = np.array([sum(d.size for d in corpus.splits[s]) for s in ("test", "valid", "train")])
+    shares = np.array([corpus.splits[s].sizes.sum() for s in ("test", "valid", "train")])
     assert (shares[:2] / shares.sum() < 0.1).all()
