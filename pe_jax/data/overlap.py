@@ -45,7 +45,11 @@ def overlaps(trained: Corpus, other: Corpus, splits: Iterable[str]) -> dict[str,
     drawn = {name: _drawn(documents.sizes) for name, documents in texts.items()}
     folded = {name: [*map(_folded, texts[name].take(rows))] for name, rows in drawn.items()}
     every = [text for part in folded.values() for text in part]
-    known = np.concatenate([_window_hashes(group)[0] for group in _groups(every)])
+    known = np.empty(sum(max(0, len(text) - WINDOW + 1) for text in every), np.uint64)
+    end = 0
+    for group in _groups(every):
+        hashes, _ = _window_hashes(group)
+        known[end : (end := end + hashes.size)] = hashes
     known.sort()
     shift = 64 - min(28, known.size.bit_length() + 3)
     likely = np.zeros(1 << (64 - shift), bool)  # by the first bits of the hashes that are known
@@ -102,7 +106,8 @@ def _overlap(
     beside = int(copied[most])
     if beside < 0:
         windows, best = np.sort(_window_hashes([texts[most]])[0]), 0
-        for number in map(int, np.argsort(hits)[::-1]):
+        likeliest = np.argsort(hits)[::-1]
+        for number in map(int, likeliest if count == total else likeliest[:1000]):
             if hits[number] < best:
                 break
             text = _folded(trained.splits["train"][number])
