@@ -318,7 +318,9 @@ def _of_parquet(path: Path) -> Iterator[tuple[int, bytes]]:
 # for by the tokenizer.json beside them. <|endoftext|> stands between documents.
 def _of_shard(path: Path) -> Iterator[tuple[int, bytes]]:
     made_by = tokenizer.named(f"file:{path.parent / 'tokenizer.json'}")
-    dtype = {20240520: np.uint16, 20240801: np.uint32}.get(*np.fromfile(path, np.int32, 1))
+    with path.open("rb") as file:
+        magic = int.from_bytes(file.read(4), "little")
+    dtype = {20240520: np.uint16, 20240801: np.uint32}.get(magic)
     tokens = np.memmap(path, dtype or np.uint16, "r", 1024 if dtype else 0)
     if (largest := int(tokens.max())) >= len(made_by.pieces):
         raise ValueError(

@@ -20,6 +20,7 @@ import json
 import logging
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from pe_jax import record
-from pe_jax.data.corpus import SPLITS, Corpus
+from pe_jax.data.corpus import QUIET_SECONDS, SPLITS, Corpus
 from pe_jax.data.documents import Documents, joined
 from pe_jax.errors import concerning, nearest, to_install
 from pe_jax.storage import atomic, gguf_file, hashes, locks
@@ -206,9 +207,13 @@ def _go_on(documents: Documents, tokenizer: Tokenizer, path: Path, sizes: Path) 
         whole = int(np.searchsorted(ends, out.tell(), side="right"))  # documents
         out.truncate(int(ends[whole - 1]) if whole else 0)
         counts.truncate(8 * whole)
+        told = time.monotonic()
         for tokens in tokenizer.stream(documents.take(slice(whole, None))):
             out.write(tokens.data)
             counts.write(np.int64(tokens.size).tobytes())
+            if time.monotonic() > told + QUIET_SECONDS:
+                told = time.monotonic()
+                LOG.info("%s: %s MB of tokens are written", path, f"{out.tell() / 1e6:,.0f}")
 
 
 def symbols(count: int) -> Tokenizer:
