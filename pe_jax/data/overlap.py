@@ -22,14 +22,11 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from pe_jax.record import Overlap
-
-if TYPE_CHECKING:
-    from pe_jax.data.corpus import Corpus
 
 WINDOW = 64
 STRIDE = 16
@@ -39,8 +36,8 @@ COMPARED = 2**25
 GROUP = 2**20  # bytes of documents that are hashed at once
 
 
-def overlaps(trained: Corpus, other: Corpus, splits: Iterable[str]) -> dict[str, Overlap]:
-    """How much of these splits of a text stands in the training text of `trained`."""
+def overlaps(trained: Any, other: Any, splits: Iterable[str]) -> dict[str, Overlap]:
+    """How much of these splits of a Corpus stands in the training text of one."""
     train, texts = trained.splits["train"], {name: other.splits[name] for name in splits}
     drawn = {name: _drawn(documents.sizes) for name, documents in texts.items()}
     folded = {name: [*map(_folded, texts[name].take(rows))] for name, rows in drawn.items()}
@@ -78,8 +75,8 @@ def overlaps(trained: Corpus, other: Corpus, splits: Iterable[str]) -> dict[str,
 # document of the training text that equals each digest, or -1; `common` are the hashes of shared
 # windows, and `hits` counts those of each document of the training text.
 def _overlap(
-    trained: Corpus,
-    other: Corpus,
+    trained: Any,
+    other: Any,
     split: str,
     drawn: np.ndarray,
     texts: list[bytes],
@@ -118,7 +115,7 @@ def _overlap(
         share=share,
         error=error,
         copies=round((copied >= 0).sum() * total / count),
-        document=other.name(split, drawn[most]),
+        document=other.name(split, int(drawn[most])),
         beside=trained.name("train", beside),
     )
 
