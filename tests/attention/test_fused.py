@@ -43,7 +43,7 @@ LENGTH, QUERIES, BLOCK = 20, 13, 8
 IN_TILES = {*TABLES, "bias", "gate", "far", "reach"}
 """Hooks that change the kernel; all others are called before it."""
 UNFUSED = {
-    "cope", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "nezha", "path",
+    "cope", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "learned_sinks", "nezha", "path",
     "relative_projection", "shaw", "stick_breaking", "transformer_xl", "tupe",
 }  # fmt: skip
 
