@@ -147,9 +147,9 @@ class TextMetric(Metric):
     or key tokens, which alone are scored. context: -ln p in short windows minus -ln p.
     """
     masks: Literal["", "nats", "choices", "bound"] = ""
-    """Of masked text, what `value` gets: -ln p of the hidden tokens among the scored ones; for each
-    0 where it is the most likely token, else 1; or for every scored token -ln p over the rate where
-    it is hidden, else 0.
+    """Of masked text, what `value` gets. nats: -ln p of the hidden tokens among the scored rows.
+    choices: for each of these tokens 0 if it is the most likely one, else 1. bound: for every
+    scored row -ln p over the rate if its token is hidden, else 0. "": no token is hidden.
     """
     value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int

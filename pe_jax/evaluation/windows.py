@@ -6,7 +6,8 @@ first token of each window, and stands before each prompt.
 
 A window of E tokens has rows 0 .. E - 1. Row r of a window that starts at token s of its document
 sees the tokens s .. s + r and predicts token s + r + 1. Windows never cross the end of a document,
-and every length and encoding scores the same number of tokens.
+and every length and encoding scores the same number of tokens. Of masked text row r is token
+s + r + 1 itself, hidden or not, and sees all E rows.
 """
 
 from __future__ import annotations

@@ -27,10 +27,9 @@ has a standard error of 0.003):
 
 With masked=True a token of the chain is hidden, read as the id k, and predicted from both sides. In
 training the share of the hidden tokens is drawn for each sample from U(0, 2 rate); no two are
-adjacent, the first and the last token are visible, and one at least is hidden. Scored are samples
-with a single hidden token, that in the middle. With n_ij the transitions whose ends are both
-visible, n_i their sums and d the indicator of equal symbols, between i and l the best prediction
-gives j
+adjacent, the first and the last token are visible, and at least one is hidden. In evaluation the
+middle token alone is hidden, and scored. With n_ij the transitions whose ends are both visible,
+n_i their sums and d the indicator of equal symbols, between i and l the best prediction gives j
 
     p(j) ~ (n_ij + 1) / (n_i + k)  (n_jl + 1) / (n_j + k)                       j other than i
     p(i) ~ (n_ii + 1) (n_il + 1 + d_il) / ((n_i + k) (n_i + k + 1))
