@@ -33,7 +33,7 @@ GLOSSARY = {
     "Seconds a window": "at the longest length, one at a time",
     "Rows": "A from B is A initialised from the parameters of B, with a new optimizer; A, B is A "
     "with B swapped in and A, field=value is A on samples of the task with that value, without "
-    "further training. Window L: causal attention to the last L tokens in every layer. Memory M: "
+    "further training. Window L: {window} in every layer. Memory M: "
     "segments of the training length, each of which also attends to the layer's inputs at the M "
     "tokens before it, as in Transformer-XL",
     "Reference": "A, cropped to L is the value of A at L at every longer length; A, trained at E "
@@ -85,12 +85,18 @@ def glossary(table: Table) -> tuple[Note, ...]:
         "Reference": "reference" in blocks,
         "No model": bool(blocks - {"reference"}),
     }
-    return terms([term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s")
+    decoder = table.runs[0].config.get("lm", {}).get("causal", True)
+    window = (
+        "causal attention to the last L tokens"
+        if decoder
+        else "attention to tokens less than L away"
+    )
+    return terms([term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s", window)
 
 
-def terms(occur: Iterable[str], replicates: str) -> tuple[Note, ...]:
+def terms(occur: Iterable[str], replicates: str, window: str = "") -> tuple[Note, ...]:
     """The notes on these terms of the GLOSSARY."""
-    texts = {term: GLOSSARY[term].format(replicates=replicates) for term in occur}
+    texts = {term: GLOSSARY[term].format(replicates=replicates, window=window) for term in occur}
     return tuple(Note(term, f"{capital(text)}.", general=True) for term, text in texts.items())
 
 
@@ -137,6 +143,8 @@ def _training(table: Table) -> str:
     python = sorted({run.corpus.python for run in table.runs if run.corpus.python})
     text = source + (f" of Python {join(python)}" if python else "")
     spec = "" if run.tokenizer.spec == "bytes" else f" ({run.tokenizer.spec})"
+    if rate := run.config.get("task", {}).get("rate"):
+        text += f", hidden tokens: {rate}"
     return f"Windows of {train.length} tokens{spec} of {text}, {train.steps:,} steps; {spread}."
 
 
