@@ -16,7 +16,7 @@ import numpy as np
 
 OUTPUTS = ("frequencies", "attention_factor", "rotated_q", "rotated_k", "distances", "bias")
 OUTPUTS += ("embedding", "query_scale", "seen", "weights", "token_positions", "logits")
-ARRAYS = (*OUTPUTS, "positions", "q", "k", "decay")
+ARRAYS = (*OUTPUTS, "positions", "axes", "q", "k", "decay")
 TOLERANCE = 1e-3  # float32 angles at position 4095 are off by 2.5e-4
 
 
@@ -120,15 +120,21 @@ def values(
         w = sign * np.atleast_2d(case["frequencies"])
         q, k = (as_complex(x, w.shape[1], pairs) for x in (q, k))
     if "rotated_q" in case:
-        m, decay = case["attention_factor"], case.get("decay", 1.0)
+        m = case["attention_factor"]
         for x, by, side, later in zip((q, k), factors or (m, m), (1, -1), shift, strict=True):
             at = case["positions"] + later
-            by = by * np.power(decay, side * at[:, None, None])
+            if "axes" in case:  # positions [L, A], of which pair c counts axes[c]
+                at = at[:, None, case["axes"].astype(int)]
+            else:
+                at = at[:, None, None]
+            if "decay" in case:
+                by = by * np.power(case["decay"], side * at)
             x[..., : w.shape[1]] *= by * np.exp(1j * angles(at, w, rounds))
             x[..., w.shape[1] :] *= m if every else 1
         out["rotated_q"], out["rotated_k"] = (as_real(x, w.shape[1], pairs) for x in (q, k))
     if "distances" in case:
-        turns = np.exp(1j * angles(np.nan_to_num(case["distances"]), w, rounds))
+        distances = np.nan_to_num(case["distances"])[..., None, None]
+        turns = np.exp(1j * angles(distances, w, rounds))
         dot = np.einsum("ihc,jhc,ijhc->hij", q, k.conj(), turns).real
     else:
         dot = np.einsum("ihc,jhc->hij", q, k.conj()).real
@@ -139,11 +145,13 @@ def values(
 
 
 def angles(positions, w, rounds):
-    """positions times w [heads, pairs]; `rounds` are a half precision and what is rounded to it."""
+    """positions [.., 1 or pairs] times w [heads, pairs]; `rounds` are a half precision and what is
+    rounded to it.
+    """
     dtype, part = rounds or ("", "")
     positions = rounded(positions, dtype) if part in ("positions", "angles") else positions
     w = rounded(w, dtype) if part in ("w", "angles") else w
-    angle = np.asarray(positions)[..., None, None] * w
+    angle = np.asarray(positions) * w
     return rounded(angle, dtype) if part == "angles" else angle
 
 

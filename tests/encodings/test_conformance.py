@@ -1,6 +1,7 @@
 """The vectors of pe_jax/conformance: what they equal, and which faults the checker names."""
 
 import functools
+import itertools
 import math
 import os
 import re
@@ -25,6 +26,9 @@ from pe_jax.specs.parse import make
 FOLDER = Path(check.__file__).parent
 PAGE = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text()
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+ALONE = {"mrope", "axial", "layer_types"}
+"""Vectors of what no spec is: positions of several axes, layers of two kinds."""
+OF_SPECS = [name for name in NAMES if name not in ALONE]
 WITHOUT_VECTORS = {"nope", "randomized", "shape", "pose", "cape"}
 """Nothing to compare, and positions drawn at random."""
 
@@ -38,7 +42,7 @@ def encoding_of(case):
 
 def test_the_references_give_the_vectors():
     """In float64: files have 12 digits. The other outputs give these logits by `values`."""
-    for name in NAMES:
+    for name in OF_SPECS:
         case = load(name)
         e, params = encoding_of(case)
         L, H = len(case["positions"]), e.dims.heads
@@ -72,11 +76,39 @@ def test_each_encoding_whose_values_are_fixed_has_a_file():
     for name, cls in ENCODINGS.items():
         e = cls(Dims(model=24, heads=3, head=8, layers=1, train_len=20))
         fixed |= set() if jax.eval_shape(e.init, jax.random.key(0)) else {name}
-    with_files = {load(name)["spec"].partition("(")[0] for name in NAMES}
+    with_files = {load(name)["spec"].partition("(")[0] for name in OF_SPECS}
     missing = fixed - with_files - WITHOUT_VECTORS
     assert not missing, f"add a file to pe_jax/conformance: {missing}"
     assert with_files - fixed == {"t5", "kerple_log", "kerple_power", "ssmax"}
     assert set(NAMES) <= set(re.findall(r"\w+", PAGE.partition("## Conventions")[0]))
+
+
+def test_vectors_without_a_spec_are_those_of_their_formulas():
+    """By loops over tokens, heads (layers) and pairs."""
+    for name in ALONE:
+        case = load(name)
+        K, rows, given = case["dims"]["head"], case["positions"], case["parameters"]
+        base = given.get("base", 10000.0)
+        for key in "qk":
+            x = case[key]
+            out = x.copy()
+            for i, h, c in itertools.product(range(x.shape[0]), range(x.shape[1]), range(K // 2)):
+                if name == "mrope":
+                    axis = np.searchsorted(np.cumsum(given["sections"]), c, side="right")
+                    angle = rows[i, axis] * base ** (-2 * c / K)
+                elif name == "axial":
+                    axis, own = divmod(c, K // 4)
+                    angle = rows[i, axis] * base ** (-4 * own / K)
+                else:
+                    far = (h + 1) % 4 == 0
+                    angle = rows[i] * (1e6 if far else 1e4) ** (-2 * c / K) / (8 if far else 1)
+                a, b = x[i, h, c], x[i, h, c + K // 2]
+                out[i, h, c] = a * math.cos(angle) - b * math.sin(angle)
+                out[i, h, c + K // 2] = a * math.sin(angle) + b * math.cos(angle)
+            np.testing.assert_allclose(case[f"rotated_{key}"], out, rtol=1e-9, atol=1e-11)
+        logits = np.einsum("ihc,jhc->hij", case["rotated_q"], case["rotated_k"]) / math.sqrt(K)
+        seen = ~np.isnan(case["logits"])
+        np.testing.assert_allclose(case["logits"][seen], logits[seen], rtol=1e-8, atol=1e-10)
 
 
 def computed(case, e, params, pos):
@@ -103,7 +135,7 @@ def computed(case, e, params, pos):
 
 def test_the_encodings_give_the_vectors():
     """Within float32's error at position 4095; `test_encodings` compares attention."""
-    for name in NAMES:
+    for name in OF_SPECS:
         case = load(name)
         e, params = encoding_of(case)
         params = jax.tree.map(jnp.float32, params)
@@ -213,6 +245,20 @@ def of_transformers(case):
         layer = T5Attention(config, has_relative_attention_bias=True, layer_idx=0)
         layer.relative_attention_bias.weight.data = torch.tensor(given["table"]).float().T
         return {"bias": layer.compute_bias(301, 301)[0].detach().numpy()[:, pos][:, :, pos]}
+    if name == "mrope":
+        from transformers import Qwen2VLTextConfig
+        from transformers.models.qwen2_vl import modeling_qwen2_vl as qwen2_vl
+
+        rope = {"rope_type": "default", "rope_theta": given["base"]}
+        rope |= {"mrope_section": given["sections"]}
+        heads = {"num_attention_heads": H, "num_key_value_heads": H}
+        layer = qwen2_vl.Qwen2VLRotaryEmbedding(
+            Qwen2VLTextConfig(hidden_size=H * K, rope_parameters=rope, **heads)
+        )
+        q, k = (torch.tensor(case[n]).float().permute(1, 0, 2)[None] for n in "qk")
+        turns = layer(q, torch.tensor(pos).T[:, None])
+        q, k = qwen2_vl.apply_rotary_pos_emb(q, k, *turns)
+        return {"rotated_q": q[0].permute(1, 0, 2), "rotated_k": k[0].permute(1, 0, 2)}
     kinds = {"rope": "default", "partial_rope": "default", "pi": "linear", "dynamic_ntk": "dynamic"}
     kind = name if name in kinds else name.partition("_")[0]
     settings = {"rope_type": kinds.get(kind, kind), "rope_theta": given["base"]}
