@@ -20,6 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import jax
+import numpy as np
+
 from experiments.docs import claims, numbers, picture
 from pe_jax.report.words import plusminus
 
@@ -191,6 +194,50 @@ def costs() -> str:
     )
 
 
+def inert() -> str:
+    """Which swaps into a model of RoPE leave its logits as they are up to the training length, with
+    the factor that the length needs and with a fixed one.
+    """
+    from flax import nnx
+
+    from pe_jax.encoding import Encoding
+    from pe_jax.encodings import ENCODINGS
+    from pe_jax.encodings.scaled import Scaled
+    from pe_jax.model.config import LmConfig
+    from pe_jax.specs.parse import make
+    from pe_jax.specs.swap import swap
+    from pe_jax.training.step import build
+
+    lm = LmConfig(vocab=32, layers=1, model=32, heads=2)
+    rope = make("rope", lm.dims(64))
+    model, tokens = build(lm, rope, 0), np.random.default_rng(0).integers(32, size=(1, 64))
+    graphdef, params = nnx.split(model)
+
+    def changes(spec: str) -> bool:
+        def logits(encodings):
+            made = tuple(e.at(64) for e in encodings)
+            return jax.jit(lambda own: nnx.merge(graphdef, own)(tokens, encodings=made)[0])(params)
+
+        return bool(np.abs(logits(swap(rope, spec)) - logits(rope)).max() > 1e-4)
+
+    same, other, fixed = [], [], []
+    for name, cls in ENCODINGS.items():
+        try:
+            swap(rope, name)
+        except ValueError:
+            continue
+        if name in ("rope", "nope") or cls.positions is not Encoding.positions:
+            continue
+        (other if changes(name) else same).append(f"`{name}`")
+        if issubclass(cls, Scaled) and changes(f"{name}(factor=2.0)"):
+            fixed.append(f"`{name}`")
+    return (
+        f"Swapped into a model trained with `rope`, {', '.join(same)} change nothing up to the "
+        f"training length, and {', '.join(other)} do. With one factor at every length, as programs "
+        f"serve it and as in `yarn(factor=2.0)`, {', '.join(fixed)} change it there, too."
+    )
+
+
 def benchmarked() -> list[dict[str, Any]]:
     """The measurements of scripts/benchmark encodings."""
     path = ROOT / "results/benchmark_encodings/encodings.json"
@@ -226,7 +273,7 @@ def _models(task: Any) -> str:
 PARTS = {
     "README.md": (claims.count, quickstart),
     "docs/claims.md": (claims.family, claims.table),
-    "docs/encodings.md": (encodings, costs),
+    "docs/encodings.md": (encodings, inert, costs),
     "docs/tasks.md": (tasks,),
     "docs/training.md": (speed,),
 }
