@@ -338,13 +338,13 @@ def _of_json(spec: str, text: str) -> Tokenizer:
     if normalizer not in (None, NFC, SPACES) or NESTED.search(json.dumps(first)):
         raise _lossy(spec)  # before the library reads it, which may panic
     model = _library_tokenizer(spec, text)
-    parts = json.loads(model.to_str())
-    if parts["model"]["type"] != "BPE" or parts["model"].get("dropout"):
-        raise _lossy(spec)
     vocab = model.get_vocab(with_added_tokens=False)
     added = {i: token.content for i, token in model.get_added_tokens_decoder().items()}
     if (largest := max([*vocab.values(), *added])) >= 2**24:  # a wrong id would take all memory
         raise ValueError(f"{spec} has the id {largest}: ids up to {2**24 - 1} are read")
+    parts = json.loads(model.to_str())
+    if parts["model"]["type"] != "BPE" or parts["model"].get("dropout"):
+        raise _lossy(spec)
     pieces = [b""] * (1 + largest)
     characters = parts["normalizer"] == SPACES
     try:
