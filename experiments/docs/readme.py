@@ -210,7 +210,7 @@ def inert() -> str:
 
     lm = LmConfig(vocab=32, layers=1, model=32, heads=2)
     rope = make("rope", lm.dims(64))
-    model, tokens = build(lm, rope, 0), np.random.default_rng(0).integers(32, size=(1, 64))
+    model, tokens = build(lm, rope, 0), jax.random.randint(jax.random.key(0), (1, 64), 0, 32)
     graphdef, params = nnx.split(model)
 
     def changes(spec: str) -> bool:
