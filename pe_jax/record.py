@@ -126,6 +126,7 @@ class Row:
     at: int | None = None  # the number in the reason's sentence: positions, step, bytes needed
     free: int | None = None  # the bytes that were free where too few were
     seconds: float | None = None  # of the pass over a place or sample; None if compilation is in it
+    documents: tuple[float, ...] = ()  # of a seed, in nats: -ln p summed by document, to 1e-3
 
     @property
     def why(self) -> str:
@@ -349,6 +350,8 @@ class Result(Begun):
     targets: dict[str, int] = dataclasses.field(default_factory=dict)  # scored tokens, by metric
     target_bytes: dict[str, dict[int, int]] = dataclasses.field(default_factory=dict)
     """Bytes of the scored tokens, by metric and length."""
+    document_bytes: dict[str, tuple[float, ...]] = dataclasses.field(default_factory=dict)
+    """Bytes of the scored tokens of each document that has any, by metric."""
     parameters: Parameters | None = None
     seconds: Seconds | None = None
     peak_memory_mib: float | None = None

@@ -146,6 +146,8 @@ class TextScorer:
         if isinstance(targets, Missing):
             return targets.scored(key)
         row = Row(**key._asdict(), value=cut.value(targets), seconds=seconds)
+        if key.replica.kind == "seed" and not compares and cut.metric.value is TextMetric.value:
+            row = dataclasses.replace(row, documents=cut.by_document(targets))
         if not getattr(cut.metric, "by_position", getattr(cut.metric, "by_depth", False)):
             return Scored(row)
         position, value = cut.curve(targets)

@@ -52,6 +52,8 @@ class Windows:
     """Of a part, the number of its first window in the whole."""
     bos: int | None = None
     """The token that every window begins with; None: the text's own."""
+    documents: np.ndarray | None = None
+    """int [W]: the document of each window, counted among those with targets."""
     at_least: int = 0
     """Of a part, the `last` of the whole: one program serves all parts."""
 
@@ -85,6 +87,13 @@ class Windows:
     def bytes(self) -> int:
         """The bytes of the scored rows' targets."""
         return int(self.sizes[self.scored].sum(dtype=np.int64))
+
+    def by_document(self, values: np.ndarray) -> tuple[float, ...]:
+        """Sums of `values` [W, n] of the last rows by document, where scored; () of prompts."""
+        if self.documents is None:
+            return ()
+        scored = np.where(self.scored[:, -values.shape[1] :], values, 0).sum(axis=1, dtype=float)
+        return tuple(np.bincount(self.documents, scored).round(3).tolist())
 
     @property
     def last(self) -> int:
@@ -173,7 +182,8 @@ def windows(
     targets = tokens[:, 1:]
     sizes = np.ones_like(targets) if tokenizer is BYTES else tokenizer.sizes[targets]
     if not scorer.masks:
-        return Windows(scorer, length, tokens, sizes, scored, bos=tokenizer.bos)
+        _, of = np.unique([place.document for place in places], return_inverse=True)
+        return Windows(scorer, length, tokens, sizes, scored, bos=tokenizer.bos, documents=of)
     rates = np.array([[place.rate] for place in places])
 
     @functools.lru_cache(DRAWS)

@@ -20,7 +20,7 @@ from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against
 from pe_jax.report.sheet import Printed, Sheet
-from pe_jax.report.study import Cell, Study
+from pe_jax.report.study import Cell, Study, minus
 from pe_jax.report.words import join, plusminus
 from pe_jax.specs.swap import swap
 
@@ -105,42 +105,41 @@ def answer(
     as_if = _as_if(result)
     ranked = [way for way in ways if way or not as_if]
 
-    def values(way: Way, metric: Metric = first, length: int = lengths[-1]):
-        return study.scores[result.id, way, metric.name, length].values
+    def cell(way: Way, metric: Metric = first, length: int = lengths[-1]) -> Cell:
+        return study.scores[result.id, way, metric.name, length]
 
     means = {
-        way: statistics.fmean(of.values()) if (of := values(way)) else math.nan for way in ways
+        way: statistics.fmean(of.values()) if (of := cell(way).values) else math.nan for way in ways
     }
     order = sorted(ways, key=lambda way: (math.isnan(means[way]), first.sign * means[way]))
     base = AS_TRAINED if as_if else order[0]
     others = [way for way in order if way != base]
-    tested = against([*map(values, others)], values(base), margin, best=not as_if)
+    tested = against([*map(cell, others)], cell(base), margin, best=not as_if)
     differences = dict(zip(others, tested, strict=True))
-    (itself,) = against([values(base)], values(base))
+    (itself,) = against([cell(base)], cell(base))
     differences[base] = dataclasses.replace(itself, p=math.nan, p_within=0.0)
     best = {}
     for metric in metrics:
-        samples = [values(way, metric) for way in ranked]
+        samples = [cell(way, metric).values for way in ranked]
         marks = stats.best(samples, metric.sign, DIGITS)
         best[metric] = {way for way, mark in zip(ranked, marks, strict=True) if mark}
     choices = []
     for way in order:
         cells = []
         for metric in metrics:
-            cell = study.scores[result.id, way, metric.name, lengths[-1]]
-            cells.append(dataclasses.replace(cell, best=way in best[metric]))
-        short = [values(w, length=lengths[0]) for w in (way, AS_TRAINED)]
+            cells.append(dataclasses.replace(cell(way, metric), best=way in best[metric]))
+        short = [cell(w, length=lengths[0]) for w in (way, AS_TRAINED)]
         within = ()
         if {"kl", "changed"} <= {m.name for m in metrics} and result.train.length in lengths[:-1]:
-            at_L = [values(w, length=result.train.length) for w in (way, AS_TRAINED)]
-            compared = (values(way, study.metrics[m], result.train.length) for m in WITHIN)
-            within = stats.paired(*at_L), *(stats.interval([*c.values()]) for c in compared)
+            at_L = [cell(w, length=result.train.length) for w in (way, AS_TRAINED)]
+            compared = (cell(way, study.metrics[m], result.train.length) for m in WITHIN)
+            within = minus(*at_L).interval, *(c.interval for c in compared)
         choices.append(
             Choice(
                 way,
                 differences[way],
                 tuple(cells),
-                stats.paired(*short),
+                minus(*short).interval,
                 _scaling(result, encodings, way, lengths[-1], ways, serve),
                 within,
             )

@@ -5,8 +5,8 @@ in two studies, A and B (`compare`).
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -15,13 +15,17 @@ from pe_jax.errors import nearest
 from pe_jax.metric import Metric
 from pe_jax.record import Result, Way
 from pe_jax.report import labels, stats, words
-from pe_jax.report.study import HEADROOM, Cell, Study
+from pe_jax.report.study import HEADROOM, Cell, Study, minus
 from pe_jax.report.table import Table, TableRow, natural
 from pe_jax.storage import records
 
 USUAL = ("rope", "nope")
 """The baseline where none is named: the first of these that a table has."""
 NOWHERE = "not there"
+Scatter = dict[tuple[str, str, int, int], list[float]]
+"""Values by label, what they scatter over, length and number of tests."""
+NOISE = 0.06
+"""The share of its value by which a number of the config differs in a study of noise."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,7 @@ class Difference:
     p: float  # adjusted by Holm's method; NaN: no test
     same: bool  # all shared scores are equal to the bit
     p_within: float = math.nan  # of equivalence within a margin, adjusted likewise
+    cell: Cell = Cell()  # the differences themselves
 
     @property
     def equivalent(self) -> bool:
@@ -57,34 +62,34 @@ class Difference:
 
 
 def against(
-    samples: Sequence[Mapping[Any, float]],
-    base: Mapping[Any, float],
+    cells: Sequence[Cell],
+    base: Cell,
     margin: float | None = None,
     best: bool = False,
 ) -> list[Difference]:
-    """Each sample minus the base over the replicas that both have, with p adjusted by Holm's method
-    over the samples; over all pairs where the base is the `best` of them and was not named
+    """Each cell minus the base over the replicas that both have, with p adjusted by Holm's method
+    over the cells; over all pairs where the base is the `best` of them and was not named
     beforehand (`stats.of_best`). With a margin, in the unit of the scores, `p_within` is that of
     `stats.equivalence`.
     """
-    answers = stats.yes_or_no([base, *samples])
+    samples, values = [cell.values for cell in cells], base.values
+    answers = stats.yes_or_no([values, *samples])
     if best:
-        p = stats.of_best([base, *samples], 0)[1:]
+        p = stats.of_best([values, *samples], 0)[1:]
     else:
-        p = stats.holm(stats.p_values(samples, base))
+        p = stats.holm(stats.p_values(samples, values))
     within = [math.nan] * len(samples)
     if margin is not None:
         if not 0 < margin < math.inf:
             raise ValueError(f"--margin must be a finite number above 0, got {margin:g}")
-        within = stats.holm([stats.equivalence(sample, base, margin) for sample in samples])
+        within = stats.holm([stats.equivalence(sample, values, margin) for sample in samples])
     differences = []
-    for sample, adjusted, near in zip(samples, p, within, strict=True):
-        shared = sample.keys() & base.keys()
-        same = bool(shared) and all(sample[key] == base[key] for key in shared)
-        change = stats.paired(sample, base)
+    for cell, adjusted, near in zip(cells, p, within, strict=True):
+        paired = minus(cell, base)
+        change, same = paired.interval, bool(paired.n) and not any(paired.values.values())
         if answers:  # right or wrong: no interval
             change = change._replace(half=0.0 if same else math.nan)
-        differences.append(Difference(change, adjusted, same, near))
+        differences.append(Difference(change, adjusted, same, near, paired))
     return differences
 
 
@@ -165,6 +170,42 @@ def _base(rows: Sequence[TableRow], baseline: str | None) -> TableRow | None:
     return None if baseline or not rows[0].trained else rows[0]
 
 
+def scatter(study: Study, compared: Sequence[Versus], metric: str) -> Scatter:
+    """Three or more paired differences of a row and length over seeds, as many tests as rows.
+
+    Of a study of noise, with 0 tests, the scores of a label over "seed", of its run with the most
+    seeds; and over what alone sets runs apart from that one, at its first seed: a number of the
+    config, by at most NOISE, or the order of the text. Their variances are components of variance.
+    """
+    found: Scatter = defaultdict(list)
+    for one in compared:
+        of_seeds = (one.table.metric.name, one.table.replicate) == (metric, "seed")
+        for row, own in one.rows if of_seeds else ():
+            label = ", ".join(filter(None, [row.label, one.table.heading]))
+            for length, difference in zip(one.table.lengths, own, strict=True):
+                key = label, f"seed, minus {one.baseline}", length, len(one.rows)
+                found[key] += difference.cell.values.values()
+    differ = labels.differing([*study.runs.values()])
+    most = {run.label: run for run in sorted(study.runs.values(), key=lambda run: len(run.seeds))}
+    for (id, way, name, length), cell in study.scores.items():
+        run, base = study.runs[id], most[study.runs[id].label]
+        facts, others = differ[id], differ[base.id]
+        apart = [path for path in facts if facts[path] != others[path] and path != "run.seeds"]
+        alike = {"data.source"} if run.corpus.bytes == base.corpus.bytes else set()
+        noise = [path for path in apart if path in alike or _close(facts[path], others[path])]
+        if name == metric and not way and len(apart) == len(noise) < 2:
+            (source,), seeds = noise or ["seed"], base.seeds[:1] if noise else run.seeds
+            values = [value for one, value in cell.values.items() if one.number in seeds]
+            found[run.label, source, length, 0] += values
+    found = {key: values for key, values in found.items() if len(values) > 2}
+    noisy = any(not tests and source != "seed" for _, source, _, tests in found)
+    return {key: values for key, values in found.items() if key[3] or noisy}
+
+
+def _close(a: Any, b: Any) -> bool:
+    return isinstance(a, int | float) and type(a) is type(b) and abs(a - b) <= NOISE * b
+
+
 # Two studies
 
 
@@ -223,7 +264,7 @@ def compare(a: Study, b: Study) -> Comparison:
             label, x, y = by_id[id]
             if other := b.scores.get((y.id, way, metric, length)):
                 paired = all(r.kind == "seed" for r in cell.values) or _places(x) == _places(y)
-                (change,) = against([other.values if paired else {}], cell.values)
+                (change,) = against([other if paired else Cell()], cell)
                 both = cell, other, change
                 matches.append(Match(label, x, y, way, a.metrics[metric], length, *both))
     if not matches:

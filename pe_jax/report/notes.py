@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pe_jax.record import HELD_OUT, Result, few
 from pe_jax.report.groups import draws, other_text
 from pe_jax.report.sheet import FIRST, Note
+from pe_jax.report.stats import DOCUMENTS
 from pe_jax.report.study import BITS, HEADROOM
 from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table
 from pe_jax.report.table import rate as rate_of
@@ -15,6 +16,9 @@ from pe_jax.report.words import capital, each, join
 
 GLOSSARY = {
     "±": "half of the 95 % interval by Student's t over {replicates}",
+    "(±)": "half of the 95 % interval over documents, weighted by their bytes, of the mean over "
+    "seeds; n/a where records hold no sums over documents, as those of earlier releases, and where "
+    f"the documents weigh less than {DOCUMENTS} of equal size",
     "Bold": "the best mean of a column and all means that round to it or that no test tells from "
     "it at 5 % (paired t test over {replicates}, McNemar's exact test where a score is right or "
     "wrong; p values adjusted by Holm's method over all pairs of rows of the column); none where "
@@ -50,6 +54,9 @@ GLOSSARY = {
     "Equal": "to the bit",
     "Equivalent": "two one-sided paired t tests at 5 % (exact binomial tests where a score is "
     "right or wrong), adjusted in the same way, hold the mean difference within the margin",
+    "Seeds": "how many tell a difference with a power of 80 %, two-sided at 5 % over the rows of a "
+    "column, as Holm's method begins, where paired differences have the standard deviation sd, and "
+    "scores have no noise in common; of 3 seeds the true sd may be 0.5 to 6 times as large",
     "B − A": "paired over the {replicates} that both have; better: two-sided paired t test at 5 % "
     "(McNemar's exact test where a score is right or wrong), p values not adjusted",
 }
@@ -73,6 +80,7 @@ def glossary(table: Table) -> tuple[Note, ...]:
     samples, ways = any(row.beyond for row in rows), any(row.way for row in rows)
     blocks = {row.block for row in rows if row.method}
     occurs = {
+        "(±)": table.replicate == "seed" and not draws(table.runs[0]),
         "±": any(cell.half >= 0 for row in rows for cell in (*row.cells, row.summary)),
         "Bold": any(cell.best for row in rows for cell in (*row.cells, row.summary)),
         "Gain": not samples,

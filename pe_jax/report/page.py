@@ -87,6 +87,12 @@ class Report:
             "overview": [self.overview] if self.overview else [],
             "baseline": map(sheets.differences, self.compared),
             "published": published.sheets(self.published),
+            "seeds": [
+                sheets.seeds(metric, scatter)
+                for name, metric in self.study.metrics.items()
+                if (scatter := differences.scatter(self.study, self.compared, name))
+                and "bits" in metric.unit
+            ],
         }
         return {name: self.choice.noted(own) for name, own in by_name.items()}
 
@@ -117,8 +123,8 @@ def write(report: Report, out: str | Path, commands: Sequence[str] = ()) -> list
     """Writes a report into the folder `out` and returns the paths.
 
     runs.jsonl, in the present version of the schema; table.md, .tex and .csv; of several groups of
-    runs overview.md, .tex and .csv; baseline.md and .csv; published.md and .csv with references;
-    answer.md and .csv of an answer; report.html; and the figures as .png and .pdf. The page tells
+    runs overview.md, .tex and .csv; .md and .csv of baseline and seeds, with references of
+    published, and of an answer; report.html; and the figures as .png and .pdf. The page tells
     how to reproduce it: the commands of the runs, then `commands`.
     """
     out = Path(out)
@@ -154,7 +160,7 @@ def page(report: Report, name: str, commands: Sequence[str] = ()) -> str:
         differences=[
             *zip((one.table for one in report.compared), printed["baseline"], strict=True)
         ],
-        published=printed["published"],
+        published=[*printed["published"], *printed["seeds"]],
         glossary=sheet.glossary([*printed["overview"], *printed["table"], *printed["baseline"]]),
         own_notes=sheet.own_notes,
         by_question=sheet.by_question,

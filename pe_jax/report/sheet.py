@@ -266,7 +266,7 @@ def _tabular(sheet: Sheet) -> str:
 
     def cell(cell: Printed) -> str:
         value, sign, half = cell.text.partition(" ± ")
-        text = _tex(value) + (rf"\,{{\scriptsize$\pm$\,{half}}}" if sign else "")
+        text = _tex(value) + (rf"\,{{\scriptsize$\pm$\,{_tex(half)}}}" if sign else "")
         return (rf"\textbf{{{text}}}" if cell.bold else text) + _superscript(sheet.mark(cell))
 
     body = []
@@ -372,7 +372,7 @@ def _widths(sheet: Sheet, titles: Sequence[str], room: int) -> dict[int, int]:
     # their words whole are left out, `spare` ones first, then the last; the label and one more
     # stay.
     rows = [titles, *([row[0].text, *map(sheet.marked, row[1:])] for row in sheet.rows)]
-    columns = [" ".join(column).replace(" ± ", "_±_").split() for column in zip(*rows, strict=True)]
+    columns = [re.sub(" (?=±)|(?<=±) ", "_", " ".join(c)).split() for c in zip(*rows, strict=True)]
     least = {i: max(map(len, words), default=1) for i, words in enumerate(columns)}
     most = [max(map(len, column)) for column in zip(*rows, strict=True)]
     least[0] = min(most[0], LABEL)

@@ -5,6 +5,7 @@ of two studies.
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -12,18 +13,22 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from pe_jax.report import notes
+from pe_jax.metric import Metric
+from pe_jax.report import notes, stats
 from pe_jax.report.differences import Comparison, Difference, Match, Versus
-from pe_jax.report.groups import conditions
+from pe_jax.report.groups import conditions, draws
 from pe_jax.report.sheet import FIRST, Note, Printed, Sheet, number
 from pe_jax.report.study import Cell, Study
 from pe_jax.report.table import Table, TableRow, headlines
-from pe_jax.report.words import capital, each, plusminus
+from pe_jax.report.words import capital, each, plusminus, rounded
+
+BITS = (0.01, 0.03, 0.1)
 
 
-def printed(cell: Cell, sign: str = "") -> Printed:
-    """A cell as it prints: its mean ± the half width of its interval, or "n/a" with the reason."""
-    text = plusminus(cell.mean, cell.half, sign)
+def printed(cell: Cell, sign: str = "", documents: bool = False) -> Printed:
+    """A cell as it prints: its mean ± half of its intervals, or "n/a" with the reason."""
+    second = cell.over_documents.half if documents else math.nan
+    text = plusminus(cell.mean, cell.half, sign, more=second)
     return Printed(text, cell.mean, cell.reason, cell.best)
 
 
@@ -84,8 +89,8 @@ def _row(row: TableRow, counted: bool, seeds: bool) -> tuple[Printed, ...]:
         effective = Printed("none", 0)
     return (
         Printed(row.label, row.label, run=row.run),
-        *map(printed, row.cells),
-        printed(row.summary, "" if row.beyond else "+"),
+        *(printed(cell, documents=bool(row.beyond)) for cell in row.cells),  # of the headroom
+        printed(row.summary, "" if row.beyond else "+", documents=True),
         effective,
         *[number(row.solved, f"{{}} of {row.replicas}")] * seeds,
         *[number(row.parameters)] * counted,
@@ -119,12 +124,14 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
     }
     for length, cell in zip(table.lengths, row.cells, strict=True):
         numbers |= {f"mean_{length}": cell.mean, f"half_{length}": cell.half, f"n_{length}": cell.n}
+        numbers |= {f"documents_{length}": cell.over_documents.half} if cell.sizes else {}
     if beyond := row.beyond:
         numbers |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
     return numbers | {
         "gain_mean": row.gain.mean,
         "gain_half": row.gain.half,
         "gain_n": row.gain.n,
+        **({"gain_documents": row.gain.over_documents.half} if row.gain.sizes else {}),
         "effective_length": row.effective,
         **({} if row.solved is None else {"solved_seeds": row.solved}),
         "censored": row.censored,
@@ -137,24 +144,18 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
 
 def differences(versus: Versus) -> Sheet:
     """Models minus the baseline; in the CSV p is adjusted by Holm's method."""
-    table, sign = versus.table, versus.table.metric.sign
+    table, sign, margin = versus.table, versus.table.metric.sign, versus.margin
     terms = ["Difference", "Better, worse", "Equal"]
-    terms += ["Equivalent"] * (versus.margin is not None)
+    terms += ["Equivalent"] * (margin is not None)
+    terms += ["(±)"] * (table.replicate == "seed" and not draws(table.runs[0]))
+    rows = [
+        (Printed(row.label, row.label, run=row.run), *(_difference(d, sign, margin) for d in own))
+        for row, own in versus.rows
+    ]
     return Sheet(
         versus.title,
         ("encoding", *lengths(table)),
-        (
-            (
-                "",
-                tuple(
-                    (
-                        Printed(row.label, row.label, run=row.run),
-                        *(_difference(one, sign, versus.margin) for one in differences),
-                    )
-                    for row, differences in versus.rows
-                ),
-            ),
-        ),
+        (("", tuple(rows)),),
         notes.terms(terms, f"{table.replicate}s"),
         tuple(
             {
@@ -167,9 +168,10 @@ def differences(versus: Versus) -> Sheet:
                 "difference": one.change.mean,
                 "half": one.change.half,
                 "n": one.change.n,
+                "documents": one.cell.over_documents.half,
                 "p": one.p,
                 "verdict": one.verdict(sign),
-                "margin": versus.margin,
+                "margin": margin,
                 "p_within": one.p_within,
             }
             for row, differences in versus.rows
@@ -188,8 +190,24 @@ def _difference(one: Difference, sign: int, margin: float | None) -> Printed:
     said = [verdict] if verdict in ("better", "worse") else []
     if one.equivalent:
         said.append(f"equivalent within {margin:g}")
-    parts = plusminus(one.change.mean, one.change.half, sign="+"), ", ".join(said)
-    return Printed(" ".join(filter(None, parts)), one.change.mean)
+    text = plusminus(*one.change[:2], "+", more=one.cell.over_documents.half)
+    return Printed(" ".join(filter(None, [text, ", ".join(said)])), one.change.mean)
+
+
+def seeds(metric: Metric, scatter: Mapping[tuple[str, str, int, int], Sequence[float]]) -> Sheet:
+    """Standard deviations of `differences.scatter`, and the seeds that tell each of BITS; with 0
+    tests of two models that share no noise, whose difference has sqrt(2) times the deviation.
+    """
+    rows, numbers = [], []
+    for (label, source, length, tests), values in scatter.items():
+        s = statistics.stdev(values)
+        pair = s if tests else math.sqrt(2) * s
+        own = {"encoding": label, "over": source, "length": length, "n": len(values), "sd": s}
+        own |= {f"{b:g} bits": stats.seeds_needed(pair, b, tests or 1) for b in BITS}
+        rows.append(tuple(Printed(rounded(v) if v is s else f"{v}", v) for v in own.values()))
+        numbers.append({"metric": metric.name} | own)
+    title, terms = f"{metric.title}: seeds that tell a difference", notes.terms(["Seeds"], "")
+    return Sheet(title, tuple(own), (("", tuple(rows)),), terms, tuple(numbers))
 
 
 def reasons(cells: Sequence[Cell]) -> str:
@@ -311,7 +329,8 @@ def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
     better = Counter(match.better or match.difference.verdict(1) for match in matches)
     sides = {"B": "better in B", "A": "better in A", "": "without a test"}
     counted = ", ".join(f"{better[key]} {sides.get(key, key)}" for key in better)
-    terms = notes.terms(["±", "B − A"], "seeds, places or samples")
+    both = ["(±)"] * any(match.difference.cell.sizes for match in matches)
+    terms = notes.terms(["±", *both, "B − A"], "seeds, places or samples")
     return Sheet(
         metric.title,
         ("run", "length", "A", "B", "B − A", "better"),
@@ -323,12 +342,13 @@ def _comparison(matches: Sequence[Match], facts: Sequence[Note]) -> Sheet:
 
 def _row_of_both(match: Match) -> tuple[Printed, ...]:
     a, b, change = match.cell_a, match.cell_b, match.difference.change
+    more = match.difference.cell.over_documents.half
     return (
         Printed(match.name, match.name),
         Printed(str(match.length), match.length),
         Printed(plusminus(a.mean, a.half, digits=3), a.mean, a.reason),
         Printed(plusminus(b.mean, b.half, digits=3), b.mean, b.reason),
-        Printed(plusminus(change.mean, change.half, sign="+"), change.mean),
+        Printed(plusminus(change.mean, change.half, sign="+", more=more), change.mean),
         Printed(match.better),
     )
 
@@ -351,6 +371,7 @@ def _numbers_of_both(match: Match) -> dict[str, Any]:
         "difference": change.mean,
         "difference_half": change.half,
         "difference_n": change.n,
+        "documents": match.difference.cell.over_documents.half,
         "better": match.better,
     }
 

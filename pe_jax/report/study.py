@@ -28,6 +28,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from pe_jax.metric import Metric, SampleMetric
 from pe_jax.metrics import METRICS
 from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Row, UsersMetric, Way
@@ -127,6 +129,10 @@ class Cell:
     """The median of a pass; None where none was timed."""
     best: bool = False
     """Prints bold: no test tells it from the best of its column."""
+    documents: np.ndarray = field(default_factory=lambda: np.empty(0))
+    """The means over replicas by document; none unless all replicas have them."""
+    sizes: tuple[float, ...] = ()
+    """Scored bytes of these documents: weighted by them `documents` have the mean of `values`."""
 
     @classmethod
     def empty(cls, why: str) -> Cell:
@@ -136,6 +142,11 @@ class Cell:
     @functools.cached_property
     def interval(self) -> stats.Interval:
         return stats.interval([*self.values.values()])
+
+    @functools.cached_property
+    def over_documents(self) -> stats.Interval:
+        of = self.documents, self.sizes
+        return stats.over_documents(*of) if self.sizes else stats.interval([])
 
     @property
     def mean(self) -> float:
@@ -174,9 +185,12 @@ LOST = {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}
 
 
 def minus(a: Cell, b: Cell) -> Cell:
-    """a - b, by the replicas that both have."""
+    """a - b, by the replicas that both have; by document where all is of the same ones."""
     shared = sorted(a.values.keys() & b.values.keys())
-    return Cell({r: a.values[r] - b.values[r] for r in shared}, {**a.missing, **b.missing})
+    change = Cell({r: a.values[r] - b.values[r] for r in shared}, {**a.missing, **b.missing})
+    if (a.sizes, a.values.keys()) != (b.sizes, b.values.keys()):
+        return change
+    return dataclasses.replace(change, documents=a.documents - b.documents, sizes=a.sizes)
 
 
 def mean(lengths: Sequence[Cell]) -> Cell:
@@ -254,7 +268,7 @@ class Study:
             oracle = _oracle_of_text(group, scores)
             for run in group.runs:
                 bayes = {
-                    (one.way, one.length): one.value
+                    (one.way, one.length): Cell({"": one.value})
                     for one in run.baselines
                     if (one.name, one.metric) == ("bayes", BITS)
                 }
@@ -335,17 +349,17 @@ def _scores(result: Result, metrics: Mapping[str, Metric]) -> dict[Key, Cell]:
         rows[result.id, row.way, row.metric, row.length].append(row)
         replicas[row.metric].add(row.replica)
     return {
-        key: _cell(of_key, sorted(replicas[key[2]]), metrics[key[2]].logarithm)
+        key: _cell(of_key, sorted(replicas[key[2]]), metrics[key[2]], result)
         for key, of_key in rows.items()
     }
 
 
-def _cell(rows: Sequence[Row], replicas: Sequence[Replica], logarithm: bool) -> Cell:
+def _cell(rows: Sequence[Row], replicas: Sequence[Replica], metric: Metric, run: Result) -> Cell:
     timed = [row.seconds for row in rows if row.seconds]
     values, missing = {}, dict.fromkeys(replicas, ABSENT)
     for row in rows:
         value = math.nan if row.value is None else row.value
-        if logarithm:
+        if metric.logarithm:
             value = math.log(value) if value > 0 else math.nan
         if math.isfinite(value):
             values[row.replica] = value
@@ -353,7 +367,13 @@ def _cell(rows: Sequence[Row], replicas: Sequence[Replica], logarithm: bool) -> 
         else:
             sentence = row.why or SENTENCES[Reason.NOT_FINITE]
             missing[row.replica] = Missing(row.reason or Reason.NOT_FINITE, sentence)
-    return Cell(values, missing, statistics.median(timed) if timed else None)
+    seconds = statistics.median(timed) if timed else None
+    documents = [row.documents for row in rows if row.documents]
+    if len(documents) < max(1, len(values)):
+        return Cell(values, missing, seconds)
+    sizes = run.document_bytes[metric.name]
+    bits = np.mean(documents, axis=0) / np.log(2) / sizes
+    return Cell(values, missing, seconds, documents=bits, sizes=sizes)
 
 
 def _group(name: str, group: groups.Comparable) -> Group:
@@ -374,36 +394,41 @@ def _group(name: str, group: groups.Comparable) -> Group:
 
 def _oracle_of_text(
     group: Group, scores: Mapping[str, Mapping[Key, Cell]]
-) -> dict[tuple[Way, int], float]:
-    # Means of the best oracle, at its longest length, at the lengths at which it gains LEAST or
+) -> dict[tuple[Way, int], Cell]:
+    # Cells of the best oracle, at its longest length, at the lengths at which it gains LEAST or
     # more, and at that of training.
     candidates = []
     models = {run.id: run for run in group.runs}
     for id, oracles in group.oracles.items():
         if id in models:
-            means = {}
+            cells = {}
             for run in (models[id], *oracles):
                 key = run.id, AS_TRAINED, TEXT, run.train.length
-                means[run.train.length] = scores[run.id].get(key, Cell()).mean
-            start = means.pop(group.train_length)
-            gained = {n: mean for n, mean in means.items() if start - mean >= LEAST}
+                cells[run.train.length] = scores[run.id].get(key, Cell())
+            start = cells.pop(group.train_length)
+            gained = {n: cell for n, cell in cells.items() if start.mean - cell.mean >= LEAST}
             candidates += [{group.train_length: start} | gained] if gained else []
-    best = min(candidates, key=lambda means: means[max(means)], default={})
-    return {(AS_TRAINED, n): mean for n, mean in best.items()}
+    best = min(candidates, key=lambda cells: cells[max(cells)].mean, default={})
+    return {(AS_TRAINED, n): cell for n, cell in best.items()}
 
 
 def _shares(
-    result: Result, metric: str, best: Mapping[tuple[Way, int], float], scores: Mapping[Key, Cell]
+    result: Result, metric: str, best: Mapping[tuple[Way, int], Cell], scores: Mapping[Key, Cell]
 ) -> dict[Key, Cell]:
     train, shares = result.train.length, {}
     for (id, way, name, length), end in scores.items():
         task = way if (way, train) in best else AS_TRAINED  # a variant has an oracle of its own
-        most = best.get((task, train), math.nan) - best.get((task, length), math.nan)
-        start = scores.get((id, way, metric, train))
+        first, last = (best.get((task, n), Cell()) for n in (train, length))
+        most, start = first.mean - last.mean, scores.get((id, way, metric, train))
         if name == metric and length > train and most > 0 and start:  # there is context to use
             change = minus(end, start)
             values = {replica: -100 * value / most for replica, value in change.values.items()}
-            shares[id, way, HEADROOM.name, length] = Cell(values, change.missing, end.seconds)
+            share = Cell(values, change.missing, end.seconds)
+            if first.sizes == last.sizes == change.sizes:  # linearised, as a ratio of two sums
+                gain = 100 * change.documents + share.mean * (first.documents - last.documents)
+                documents = share.mean - gain / most
+                share = dataclasses.replace(share, documents=documents, sizes=change.sizes)
+            shares[id, way, HEADROOM.name, length] = share
     return shares
 
 

@@ -25,7 +25,7 @@ from itertools import groupby
 from typing import Any
 
 from pe_jax.metric import Metric, SampleMetric
-from pe_jax.record import AS_TRAINED, Reason, Replica, Result, Way
+from pe_jax.record import AS_TRAINED, Reason, Result, Way
 from pe_jax.report import groups, labels, stats
 from pe_jax.report.sheet import Note
 from pe_jax.report.study import ABSENT, BITS, HEADROOM, Cell, Group, Study, mean, minus
@@ -158,10 +158,10 @@ class Table:
         """As in "Bits per byte, same targets (lower is better): 350 steps"."""
         return ": ".join(filter(None, [self.metric.title, self.heading]))
 
-    def column(self, i: int, rows: Sequence[TableRow]) -> list[Mapping[Replica, float]]:
-        """The values of rows at the i-th length; none of a row that is not `compared` there."""
+    def column(self, i: int, rows: Sequence[TableRow]) -> list[Cell]:
+        """The cells of rows at the i-th length; empty of a row that is not `compared` there."""
         near = self.lengths[i] <= self.train_length
-        return [row.cells[i].values if row.compared or near else {} for row in rows]
+        return [row.cells[i] if row.compared or near else Cell() for row in rows]
 
 
 def in_percent(metric: Metric) -> bool:
@@ -326,13 +326,13 @@ def natural(text: str) -> list[tuple[int, str]]:
 
 def _marked(table: Table, rows: Sequence[TableRow]) -> list[TableRow]:
     # In bold, what no test tells from the best of its column.
-    def best(samples: Sequence[Mapping[Replica, float]]) -> list[bool]:
-        marks = stats.best([*filter(None, samples)], table.metric.sign)
+    def best(cells: Sequence[Cell]) -> list[bool]:
+        marks = stats.best([cell.values for cell in cells if cell.n], table.metric.sign)
         bold = iter(stats.unless_many(marks))
-        return [bool(sample) and next(bold) for sample in samples]
+        return [bool(cell.n) and next(bold) for cell in cells]
 
     columns = [best(table.column(i, rows)) for i in range(len(table.lengths))]
-    last = best([row.beyond.values if row.beyond and row.compared else {} for row in rows])
+    last = best([row.beyond if row.beyond and row.compared else Cell() for row in rows])
     return [
         replace(
             row,

@@ -52,8 +52,8 @@ VALUE, DIFFERENCE = 2, 3
 """Decimals of a value, and of a difference: thousandths of a bit."""
 
 
-def plusminus(mean: float, half: float, sign: str = "", digits: int | None = None) -> str:
-    """`2.52 ± 0.03`: a mean and the half width of its interval.
+def plusminus(mean: float, half: float, sign="", digits: int | None = None, more=math.nan) -> str:
+    """`2.52 ± 0.03 (± 0.05)`: a mean, the half width of its interval and that of a second one.
 
     A mean of NaN is "n/a", a half width of NaN is left out. With sign="+" the mean is a difference:
     it has its sign, and DIFFERENCE decimals where a value has VALUE, unless `digits` says how many.
@@ -63,6 +63,7 @@ def plusminus(mean: float, half: float, sign: str = "", digits: int | None = Non
     if digits is None:
         digits = DIFFERENCE if sign else VALUE
     width = "" if math.isnan(half) else f" ± {half:.{digits}f}"
+    width += "" if math.isnan(more) else f" (± {more:.{digits}f})"
     mean = round(mean, digits) + 0.0  # never -0.0
     return f"{mean:{sign}.{digits}f}{width}".replace("-", "−")
 

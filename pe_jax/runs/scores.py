@@ -224,6 +224,7 @@ def score(
     fields = {
         "targets": {name: cuts[0].targets for name, cuts in windows.items()},
         "target_bytes": {name: {c.length: c.bytes for c in cuts} for name, cuts in windows.items()},
+        "document_bytes": {n: cuts[0].by_document(cuts[0].sizes) for n, cuts in windows.items()},
         "scored": about if config.source else None,
     }
     return fields | scores.result_fields(), scores.seconds

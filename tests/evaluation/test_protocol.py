@@ -142,6 +142,32 @@ def test_how_much_each_target_sees(E):
         assert seen(metric) == [*window] * (480 // len(window)), metric
 
 
+def test_sums_over_each_document_that_has_targets():
+    """-ln p of a target is 0.1 times the number of its document, and more; a token has as many
+    bytes as it says.
+    """
+    rng, config = np.random.default_rng(1), configured(targets=480)
+    documents = [rng.integers(1, 5, size) for size in ROOMY]
+    tokenizer = Tokenizer("sized", tuple(b"a" * size for size in range(5)))
+    numbers, bytes_at = numbered(*ROOMY), {}
+    for metric, E in itertools.product(("same_targets", "nonoverlapping"), config.lengths):
+        cut = windows(documents, metric, E, config, tokenizer)
+        targets = np.zeros((len(cut.tokens), E), np.float32)
+        nats, sizes = ({d: 0.0 for d in range(len(ROOMY))} for _ in range(2))
+        places = windows(numbers, metric, E, config).tokens
+        for place, (row, lo, hi) in enumerate(zip(places, *ends(cut), strict=True)):
+            document = row[0] // FAR - 1
+            targets[place] = 0.1 * (document + rng.random(E))
+            nats[document] += targets[place, lo:hi].sum(dtype=np.float64)
+            sizes[document] += documents[document][row[lo + 1 : hi + 1] % FAR].sum()
+        scored_ones = [d for d, size in sizes.items() if size]
+        assert 1 < len(scored_ones) < len(ROOMY)
+        found = cut.by_document(cut.sizes)
+        assert found == tuple(sizes[d] for d in scored_ones) == bytes_at.setdefault(metric, found)
+        found = cut.by_document(targets[:, -cut.last :])
+        np.testing.assert_allclose(found, [nats[d] for d in scored_ones], atol=6e-4)
+
+
 def test_batches_have_one_shape_and_every_window_once():
     """So that one program serves all of them: copies of the last window fill up the last batch."""
     cut = windows(numbered(*ROOMY), "same_targets", 8, configured(targets=40))

@@ -312,7 +312,7 @@ def test_a_term_is_explained_where_it_occurs():
         (replace(plain, label="rope from t5", parent=parent), {"Rows"}),
     ):
         found = {note.question for note in notes.glossary(table_of([result]))}
-        always = {"±", "Gain", "Effective length", "≥", "Reference"}
+        always = {"±", "(±)", "Gain", "Effective length", "≥", "Reference"}
         assert found - {"Bold"} == always | terms and found <= notes.GLOSSARY.keys()
 
 
@@ -488,7 +488,7 @@ def test_report_writes_the_same_bytes_twice(tmp_path, records):
     first = write_report(records, tmp_path / "a" / "study")
     second = write_report(list(reversed(records)), tmp_path / "b" / "study")
     expected = {"runs.jsonl", "table.md", "table.tex", "table.csv", "report.html"}
-    expected |= {"baseline.md", "baseline.csv"}
+    expected |= {"baseline.md", "baseline.csv", "seeds.md", "seeds.csv"}
     drawn = ("curves", "positions")
     expected |= {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
     assert {path.name for path in first} == expected

@@ -60,6 +60,7 @@ def asked(book):
 def test_a_score_is_the_bits_per_byte_of_the_last_tokens_before_a_place(model, asked, tmp_path):
     result = execute(asked, tmp_path / "runs", verbose=False)
     assert {row.replica.kind for row in result.rows} == {"place"} and result.seeds == (0,)
+    assert not any(row.documents for row in result.rows)
     assert result.train.steps == 0 and not result.digests and result.label == "llama_tied"
     rows = {(str(row.way), row.length, row.replica.number): row.value for row in result.rows}
     assert len(rows) == 3 * 3 * 3

@@ -87,6 +87,12 @@ def test_rows_and_curves_are_every_seed_swap_metric_and_length(whole):
     for metric in METRICS:  # a window of the training length changes nothing at it
         assert value[0, "window", metric, 16] == pytest.approx(value[0, "", metric, 16], abs=1e-5)
     assert value[0, "window", "same_targets", 32] != value[0, "", "same_targets", 32]
+    sizes, sums = result(whole)["document_bytes"], result(whole)["target_bytes"]
+    for row in rows:  # nats by document sum up to the value
+        assert sum(sizes[row["metric"]]) == sums[row["metric"]][str(row["length"])]
+        bits = sum(row["documents"]) / math.log(2) / sum(sizes[row["metric"]])
+        assert len(row["documents"]) == len(sizes[row["metric"]])
+        assert bits == pytest.approx(row["value"], abs=1e-4)
     curves = result(whole)["curves"]  # at the longest length
     assert {(c["replica"]["number"], way(c), c["length"]) for c in curves} == {
         (s, w, 32) for s in (0, 1) for w in ("", "window")
