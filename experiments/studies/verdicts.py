@@ -1,0 +1,409 @@
+"""The verdicts of studies by the rules that their configs state, from records.
+
+    python -m experiments.studies.verdicts STUDY [FOLDER]
+
+STUDY is rope_base, code_8, noise, hybrids, tasks_solved or code_5m; FOLDER has its records, by
+default results/STUDY. The docstring of configs/STUDY.py has the predictions that are numbered here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+from scipy.stats import spearmanr
+
+from configs import code_8, hybrids, noise, rope_base
+from pe_jax.record import AS_TRAINED, Replica, Result
+from pe_jax.report import stats
+from pe_jax.report.study import HEADROOM, Study, load
+from pe_jax.report.words import plusminus
+from pe_jax.specs.parse import parse
+
+ROOT = Path(__file__).resolve().parents[2]
+Values = Mapping[Replica, float]
+
+
+def words(holds: bool | None) -> str:
+    return {True: "holds", False: "fails", None: "undecided"}[holds]
+
+
+class Difference(NamedTuple):
+    """A mean of paired differences, with p by a two-sided t test, adjusted by Holm's method."""
+
+    mean: float
+    half: float
+    p: float
+
+    @property
+    def told(self) -> int:
+        """1 above 0, -1 below 0, 0 where the test does not tell."""
+        return int(math.copysign(1, self.mean)) if self.p <= stats.LEVEL else 0
+
+    def __str__(self) -> str:
+        value = plusminus(self.mean, self.half, digits=4)
+        return f"{value} (p {self.p:.2g}{', told' if self.told else ''})"
+
+
+def tested(samples: Mapping[str, Values]) -> dict[str, Difference]:
+    """The differences of a family, by their names."""
+    p = [stats.p_values([own], dict.fromkeys(own, 0.0))[0] for own in samples.values()]
+    intervals = [stats.interval([*own.values()]) for own in samples.values()]
+    return {
+        name: Difference(interval.mean, interval.half, adjusted)
+        for name, interval, adjusted in zip(samples, intervals, stats.holm(p), strict=True)
+    }
+
+
+def less(a: Values, b: Values) -> Values:
+    return {replica: a[replica] - b[replica] for replica in sorted(a.keys() & b.keys())}
+
+
+def values(study: Study, run: Result, metric: str, length: int) -> Values:
+    return study.scores[run.id, AS_TRAINED, metric, length].values
+
+
+def gain(study: Study, run: Result, metric: str, length: int) -> Values:
+    """The bits at the training length less those at another."""
+    return less(values(study, run, metric, run.train.length), values(study, run, metric, length))
+
+
+# rope_base
+
+# Models with RoPE of base 10,000 in which papers give the value at L and at 2 L: head size, L,
+# and both perplexities. Head sizes are those of the models' usual shapes, not read in the tables.
+PUBLISHED = {
+    "Press et al. 2022, table 2": (128, 512, 20.07, 21.37),
+    "KERPLE, table 3": (64, 512, 24.2, 32.8),
+    "DAPE, table 5": (64, 512, 4.58, 45.2),
+}
+
+
+def of_rope_base(study: Study) -> Iterator[str]:
+    cells = []
+    for run in study.runs.values():
+        config, length = run.config, run.train.length
+        head, theta = config["lm"]["model"] // config["lm"]["heads"], config["pe"]["rope"]["base"]
+        share = rope_base.short_pairs(theta, head, length)
+        cells.append(
+            (
+                share,
+                -statistics.fmean(gain(study, run, "same_targets", 2 * length).values()),
+                f"L {length}, base {theta:g}, heads of {head}",
+            )
+        )
+    cells.sort()
+    yield f"{len(cells)} models: share of short pairs, rise at 2 L in bits per byte"
+    yield from (f"  {share:.3f}  {rise:6.3f}  {name}" for share, rise, name in cells)
+    none = [cell for cell in cells if cell[0] == 0]
+    many = [cell for cell in cells if cell[0] > 0.3]
+    for number, group, holds, bound in (
+        (1, none, lambda rise: rise < 0.1, "share 0: below 0.1"),
+        (2, many, lambda rise: rise > 1, "share above 0.3: above 1"),
+    ):
+        broken = [name for _, rise, name in group if not holds(rise)]
+        verdict = words(not broken if group else None)
+        yield f"{number}. {bound}: {verdict} ({len(broken)} of {len(group)} against it)"
+        yield from (f"     {name}" for name in broken)
+    rho = float(np.asarray(spearmanr([c[0] for c in cells], [c[1] for c in cells]))[0])
+    yield f"3. Spearman's rho {rho:.2f}, at least 0.7: {words(rho >= 0.7)}"
+    yield "On the same axis (share, rise in bits a token):"
+    for name, (head, length, at, beyond) in PUBLISHED.items():
+        share, rise = rope_base.short_pairs(1e4, head, length), math.log2(beyond / at)
+        yield f"  {share:.3f}  {rise:6.3f}  {name}"
+
+
+# code_8, code_5m
+
+BEFORE = ("forget_gate", "kerple_log", "transformer_xl")
+
+
+def _text(study: Study, encodings: Sequence[str]) -> tuple[dict[str, Result], float]:
+    # The runs at the training length by encoding, and what the reference has less at 4 L than its
+    # model has at L
+    (group,) = study.groups
+    runs = {run.label: run for run in group.runs}
+    model = runs["kerple_log"]
+    (reference,) = group.oracles[model.id]
+    longer = reference.train.length
+    own = values(study, model, "same_targets", model.train.length)
+    least = values(study, reference, "same_targets", longer)
+    room = statistics.fmean(own.values()) - statistics.fmean(least.values())
+    return {name: runs[name] for name in encodings}, room
+
+
+def _order(study: Study, runs: Mapping[str, Result], pairs: Sequence[tuple[str, str]], length: int):
+    gains = {name: gain(study, run, "same_targets", length) for name, run in runs.items()}
+    order = tested({f"{a} over {b}": less(gains[a], gains[b]) for a, b in pairs})
+    if all(difference.mean > 0 for difference in order.values()):
+        return order, "holds"
+    against = any(difference.told < 0 for difference in order.values())
+    return order, "contradicted" if against else "fails, and is not contradicted"
+
+
+def of_code_8(study: Study) -> Iterator[str]:
+    runs, room = _text(study, code_8.ENCODINGS)
+    length = runs["kerple_log"].train.length
+    gains = tested(
+        {
+            f"{name} at {times * length}": gain(study, run, "same_targets", times * length)
+            for name, run in runs.items()
+            for times in (2, 4)
+        }
+    )
+    yield f"1. The reference is {room:.4f} bits below KERPLE at 4 L: {words(room >= 0.05)}"
+    shares = {}
+    for name, run in runs.items():
+        four = gain(study, run, "same_targets", 4 * length)
+        shares[name] = stats.interval([100 * value / room for value in four.values()])
+        told = gains[f"{name} at {4 * length}"].told
+        uses = told > 0 and shares[name].mean >= 25
+        status = "uses the text" if uses else "loses" if told < 0 else "robust, context unused"
+        yield f"   {name}: gain at 2 L {gains[f'{name} at {2 * length}']}"
+        yield f"     at 4 L {gains[f'{name} at {4 * length}']}"
+        share = plusminus(shares[name].mean, shares[name].half, digits=0)
+        status = status if room >= 0.05 else "no headroom"
+        yield f"     share {share} %, {len(four)} seeds: {status}"
+    told = [gains[f"{name} at {2 * length}"].told > 0 for name in BEFORE]
+    yield f"2. Gains at 2 L of {', '.join(BEFORE)} are told: {words(all(told))}"
+    below = all(share.mean < 25 for share in shares.values())
+    yield f"3. All shares are below 25 %: {words(below if room >= 0.05 else None)}"
+    pairs = [*((name, "alibi") for name in BEFORE), ("alibi", "t5")]
+    order, verdict = _order(study, runs, pairs, 4 * length)
+    yield f"4. The order at 4 L: {verdict}"
+    yield from (f"     {name}: {difference}" for name, difference in order.items())
+
+
+def of_code_5m(study: Study) -> Iterator[str]:
+    runs, room = _text(study, (*BEFORE, "alibi"))
+    length = runs["kerple_log"].train.length
+    yield f"1. The reference is {room:.4f} bits below KERPLE at 4 L: {words(room >= 0.05)}"
+    shares = {}
+    for name, run in runs.items():
+        four = gain(study, run, "same_targets", 4 * length)
+        shares[name] = 100 * statistics.fmean(four.values()) / room
+        yield f"   {name}: share {shares[name]:.0f} %, {len(four)} seeds"
+    small = Study.of(load(ROOT / "results/code_8"))
+    theirs, most = _text(small, ("kerple_log",))
+    before = gain(small, theirs["kerple_log"], "same_targets", 128).values()
+    more = shares["kerple_log"] - 100 * statistics.fmean(before) / most
+    verdict = words(more >= 10 if room >= 0.05 else None)
+    yield f"2. KERPLE's share is {more:+.0f} points above that in results/code_8: {verdict}"
+    order, verdict = _order(study, runs, [(name, "alibi") for name in BEFORE], 4 * length)
+    yield f"3. The order at 4 L: {verdict}"
+    yield from (f"     {name}: {difference}" for name, difference in order.items())
+
+
+# noise
+
+
+def _source(run: Result) -> str:
+    if len(run.seeds) > 1:
+        return "seeds"
+    if "/orders/" in run.config["data"]["source"]:
+        return "order"
+    usual = noise.get_config().train
+    return "horizon" if run.config["train"]["steps"] != usual.steps else "rate"
+
+
+def of_noise(study: Study) -> Iterator[str]:
+    found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    for run in study.runs.values():
+        for length in (64, 1024):
+            scores = values(study, run, "same_targets", length).values()
+            found[run.label, _source(run), length] += scores
+    sd = {key: statistics.stdev(scores) for key, scores in found.items()}
+    yield "Standard deviations in bits per byte, with 95 % intervals"
+    for (name, source, length), scores in sorted(found.items()):
+        n = len(scores)
+        low, high = (
+            sd[name, source, length] * math.sqrt((n - 1) / special.chdtri(n - 1, p))
+            for p in (0.025, 0.975)
+        )
+        share = (sd[name, source, length] / sd[name, "seeds", length]) ** 2
+        yield (
+            f"  {name} at {length}, {source}: {sd[name, source, length]:.4f} ({low:.4f} to "
+            f"{high:.4f}), {100 * share:.0f} % of that of seeds, n {n}"
+        )
+    for name, length in itertools.product(noise.ENCODINGS, (64, 1024)):
+        left = sd[name, "seeds", length] ** 2 - sd[name, "order", length] ** 2
+        yield f"  {name} at {length}, initial weights (seeds less order): variance {left:.2g}"
+    n = noise.VALUES
+    spread = math.sqrt(special.fdtri(n - 1, n - 1, 0.975))
+
+    def ratio(key, other) -> float:
+        return sd[key] / sd[other]
+
+    def line(number: str, said: str, value: float, low: float, high: float = math.inf) -> str:
+        ends = value / spread, value * spread
+        is_open = any(ends[0] < bound < ends[1] for bound in (low, high))
+        more = f"{value:.2f}, {ends[0]:.2f} to {ends[1]:.2f}"
+        return f"{number} {said}: {words(low <= value <= high)}{', open' * is_open} ({more})"
+
+    def seeds(name: str, length: int) -> tuple[str, str, int]:
+        return name, "seeds", length
+
+    yield "1. Standard deviations over seeds at 16 L over those at L"
+    own = (ratio(seeds(name, 1024), seeds(name, 64)) for name in ("kerple_log", "rope"))
+    yield line("  ", "kerple_log, at most 2", next(own), 0, 2)
+    yield line("  ", "rope, at least 10", next(own), 10)
+    yield "2. Standard deviations of rope at 16 L over that of seeds, at least 0.5"
+    for source in ("horizon", "rate"):
+        yield line("  ", source, ratio(("rope", source, 1024), seeds("rope", 1024)), 0.5)
+    yield "3. The same of the order at L, 0.5 to 0.87 (a quarter to three quarters of the variance)"
+    for name in noise.ENCODINGS:
+        value = ratio((name, "order", 64), seeds(name, 64))
+        yield line("  ", name, value, math.sqrt(0.25), math.sqrt(0.75))
+    needed = {
+        name: 2 * (1.96 + 0.84) ** 2 * (sd[name, "seeds", 1024] / difference) ** 2
+        for name, difference in (("kerple_log", 0.02), ("rope", 0.1))
+    }
+    holds = needed["kerple_log"] < 15 and needed["rope"] > 100
+    yield (
+        f"4. Seeds at 16 L: {needed['kerple_log']:.1f} for 0.02 bits of kerple_log, fewer than 15; "
+        f"{needed['rope']:.0f} for 0.1 of rope, more than 100: {words(holds)}"
+    )
+
+
+# hybrids
+
+Shape = tuple[str, str, int]
+"""The encoding of the global layers, which these are, and the window of the others."""
+
+
+def _shapes() -> dict[str, Shape]:
+    every = itertools.product(hybrids.GLOBAL, hybrids.LAYERS, hybrids.WINDOWS)
+    return {str(parse(hybrids.hybrid(*shape))): shape for shape in every}
+
+
+def of_hybrids(study: Study) -> Iterator[str]:
+    shapes, uses = _shapes(), {}  # (task, shape, times) of models that have solved their task
+    shares: dict[Shape, float] = {}  # on Markov chains at 4 L
+    for group in study.groups:
+        runs = {shapes[run.label]: run for run in group.runs if run.label in shapes}
+        task, length = group.runs[0].config["task"]["name"], group.train_length
+        metric = {"markov": "last_bits", "text": "same_targets"}.get(task, "accuracy")
+        for times in (4, 16):
+            at = times * length
+            if task == "induction":
+                for shape, run in runs.items():
+                    there = values(study, run, metric, at)
+                    solved = [s for s, v in values(study, run, metric, length).items() if v >= 99]
+                    if len(solved) >= 2:
+                        uses[task, shape, times] = all(there[seed] >= 90 for seed in solved)
+                    mean = statistics.fmean(there.values())
+                    yield f"{task}, {shape} at {times} L: {mean:.0f} %, {len(solved)} seeds solved"
+                continue
+            gains = tested({f"{s}": gain(study, run, metric, at) for s, run in runs.items()})
+            for shape, run in runs.items():
+                used = values(study, run, HEADROOM.name, at)
+                share = statistics.fmean(used.values()) if used else math.nan
+                above = values(study, run, "above_bayes", length)
+                solved = task == "text" or statistics.fmean(above.values()) <= 0.01
+                told = gains[f"{shape}"]
+                if solved and not math.isnan(share):
+                    uses[task, shape, times] = told.told > 0 and share >= 25
+                    if (task, times) == ("markov", 4):
+                        shares[shape] = share
+                yield (
+                    f"{task}, {shape} at {times} L: {told}, share {share:.0f} %"
+                    f"{'' if solved else ', not solved at L'}"
+                )
+
+    def count(cases: int, holding: Sequence[bool], need: float = 1.0) -> str:
+        decided = 2 * len(holding) >= cases
+        verdict = words(sum(holding) >= need * len(holding) if decided else None)
+        return f"{verdict} ({sum(holding)} of {len(holding)} decided of {cases})"
+
+    both = "markov", "induction"
+    nope = [u for (task, shape, _), u in uses.items() if task in both and shape[0] == "nope"]
+    rope = [
+        not u for (task, s, n), u in uses.items() if task in both and s[0] == "rope" and n == 16
+    ]
+    yield f"1. Hybrids with NoPE use the context at 4 L and 16 L: {count(16, nope)}"
+    yield f"2. No hybrid with RoPE uses it at 16 L: {count(8, rope)}"
+    order = "nope", "partial_rope", "p_rope", "rope"
+    pairs = [
+        ((a, layers, window), (b, layers, window))
+        for layers, window in itertools.product(hybrids.LAYERS, hybrids.WINDOWS)
+        for a, b in itertools.pairwise(order)
+    ]
+    falls = [shares[a] > shares[b] for a, b in pairs if a in shares and b in shares]
+    yield f"3. Shares fall from nope to rope: {count(12, falls, 10 / 12)}"
+    one, two = hybrids.LAYERS
+    rises = [
+        shares[name, two, window] > shares[name, one, window]
+        for name, window in itertools.product(order, hybrids.WINDOWS)
+        if {(name, one, window), (name, two, window)} <= shares.keys()
+    ]
+    yield f"4. Two global layers use more than one: {count(8, rises, 7 / 8)}"
+    text = [not u for (task, _, n), u in uses.items() if task == "text" and n == 4]
+    yield f"5. No hybrid uses the context of code: {count(4, text)}"
+
+
+# tasks_solved
+
+
+def of_tasks_solved(study: Study) -> Iterator[str]:
+    reach: dict[tuple[str, str, str], float | None] = {}  # in L; None where too few have solved
+    for run in study.runs.values():
+        task, length = run.config["task"], run.train.length
+        name = "copy" if "UniqueCopy" in task["name"] else task["name"]
+        at = {n: values(study, run, "exact_match", n) for n in run.config["eval"]["lengths"]}
+        solved = [seed for seed, value in at[length].items() if value >= 99]
+        key = name, task.get("order", ""), run.label.partition("(")[0]
+        reach[key] = None
+        if len(solved) >= 4:
+            held = {
+                n: sum(own.get(seed, 0.0) >= 90 for seed in solved) >= 4 for n, own in at.items()
+            }
+            reach[key] = (stats.reach(held, length).length or 0) / length
+        means = ", ".join(f"{n}: {statistics.fmean(own.values()):.0f}" for n, own in at.items())
+        far = "undecided" if reach[key] is None else f"generalises to {reach[key]:g} L"
+        seeds = f"{len(solved)} of {len(at[length])} seeds have solved it"
+        yield f"{' '.join(filter(None, key))}: {seeds}, {far} ({means} %)"
+
+    def verdict(keys: Sequence[tuple[str, str, str]], least: float = 0.0, below: float = math.inf):
+        known = [reach.get(key) for key in keys]
+        if None in known:
+            return words(None)
+        return words(all(least <= far < below for far in known if far is not None))
+
+    add, other = ("addition", "reversed_answer"), ("addition", "reversed")
+    alone = [(*add, name) for name in ("nope", "rope", "alibi", "randomized")] + [(*other, "nope")]
+    yield f"1. position_coupling to 6 L: {verdict([(*add, 'position_coupling')], 6)}"
+    yield f"2. abacus to 5 L: {verdict([(*other, 'abacus')], 5)}"
+    yield f"3. No other encoding adds to 1.5 L: {verdict(alone, below=1.5)}"
+    yield f"4. nope copies to 1.5 L: {verdict([('copy', '', 'nope')], 1.5)}"
+    ropes = [("copy", "", "rope"), (*add, "rope")]
+    yield f"5. rope not to 1.1 L: {verdict(ropes, below=1.1)}"
+
+
+VERDICTS = {
+    "rope_base": of_rope_base,
+    "code_8": of_code_8,
+    "noise": of_noise,
+    "hybrids": of_hybrids,
+    "tasks_solved": of_tasks_solved,
+    "code_5m": of_code_5m,
+}
+
+
+def main() -> None:
+    name, *folder = sys.argv[1:] or [""]
+    if name not in VERDICTS:
+        sys.exit(f"the first argument is one of {', '.join(VERDICTS)}, got {name!r}")
+    study = Study.of(load(*(folder or [ROOT / "results" / name])))
+    print("\n".join(VERDICTS[name](study)))
+
+
+if __name__ == "__main__":
+    main()
