@@ -8,10 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from commands import write_text
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
-from experiments.benchmark import compared, encodings, profile, turns
+from experiments.benchmark import compared, data, encodings, profile, turns
 from experiments.benchmark.encodings import Plan, exponent
 from experiments.benchmark.sides import (
     CALL,
@@ -21,6 +22,7 @@ from experiments.benchmark.sides import (
     pe_jax_side,
     plain_jax_side,
 )
+from pe_jax.data.load import load
 from pe_jax.model.config import LmConfig
 from pe_jax.specs.parse import make
 from pe_jax.training.config import TrainConfig
@@ -66,6 +68,13 @@ def test_a_model_is_timed_at_every_length_with_every_swap(tmp_path, monkeypatch)
     (plain, _), (pi, _) = found["48"].values()
     assert plain["nats"] != pi["nats"]
     assert (tmp_path / "passes.md").read_text().count("| pe_jax, pi |") == 2
+
+
+def test_text_is_written_in_documents_of_the_size_that_was_asked_for(tmp_path):
+    source = f"files:{write_text(tmp_path / 'text')}"
+    data.write(tmp_path / "rows", source, 300_000, 400)
+    sizes = np.concatenate([d.sizes for d in load(f"files:{tmp_path / 'rows'}").splits.values()])
+    assert 280_000 < sizes.sum() < 320_000 and 350 < np.median(sizes) < 450
 
 
 def test_a_profile_gives_the_time_of_every_part():
