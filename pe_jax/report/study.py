@@ -354,7 +354,7 @@ def _scores(result: Result, metrics: Mapping[str, Metric]) -> dict[Key, Cell]:
     }
 
 
-def _cell(rows: Sequence[Row], replicas: Sequence[Replica], metric: Metric, run: Result) -> Cell:
+def _cell(rows: Sequence[Row], replicas: Sequence[Replica], metric: Metric, result: Result) -> Cell:
     timed = [row.seconds for row in rows if row.seconds]
     values, missing = {}, dict.fromkeys(replicas, ABSENT)
     for row in rows:
@@ -371,7 +371,7 @@ def _cell(rows: Sequence[Row], replicas: Sequence[Replica], metric: Metric, run:
     documents = [row.documents for row in rows if row.documents]
     if len(documents) < max(1, len(values)):
         return Cell(values, missing, seconds)
-    sizes = run.document_bytes[metric.name]
+    sizes = result.document_bytes[metric.name]
     bits = np.mean(documents, axis=0) / np.log(2) / sizes
     return Cell(values, missing, seconds, documents=bits, sizes=sizes)
 
