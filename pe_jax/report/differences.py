@@ -187,7 +187,8 @@ def scatter(study: Study, compared: Sequence[Versus], metric: str) -> Scatter:
                 found[key] += difference.cell.values.values()
     differ = labels.differing([*study.runs.values()])
     most = {run.label: run for run in sorted(study.runs.values(), key=lambda run: len(run.seeds))}
-    for (id, way, name, length), cell in study.scores.items():
+    kept = (one for one in study.scores.items() if one[0][0] in study.runs)
+    for (id, way, name, length), cell in kept:
         run, base = study.runs[id], most[study.runs[id].label]
         facts, others = differ[id], differ[base.id]
         apart = [path for path in facts if facts[path] != others[path] and path != "run.seeds"]
