@@ -1,5 +1,6 @@
 """docs/: its commands are executed or marked as not run, and the site builds strictly."""
 
+import dataclasses
 import importlib
 import os
 import re
@@ -36,6 +37,9 @@ def test_every_page_with_commands_is_executed_or_says_that_it_is_not():
 def test_every_option_of_a_documented_command_is_one_of_it():
     knobs = {flag.partition("=")[0] for *_, fields in sections() for flag in fields}
     knobs = {knob.removeprefix("--") for knob in knobs}
+    knobs |= {
+        f"config.task.{field.name}" for cls in TASKS.values() for field in dataclasses.fields(cls)
+    }
     wrong = []
     for page, text in DOCS.items():
         for line in re.findall(r"\bpe-jax \w+ -.*", text.replace("\\\n", " ")):
