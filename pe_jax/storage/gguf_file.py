@@ -69,6 +69,8 @@ SPACE = "\u2581"
 DIGITS = {"smollm": True, "gpt-2": False}
 """{readable way of splitting text: whether each digit is a token of its own}."""
 
+LONGEST = 2**20  # entries of a list; the largest vocabularies have a third of it
+
 
 def read(path: Path) -> GgufFile:
     """The file; it is read once until it changes."""
@@ -95,7 +97,7 @@ class GgufFile:
             raise ValueError(needed) from error
         self.library, self.tokenizers, self.path = gguf, tokenizers, path
         try:
-            reader = gguf.GGUFReader(path)
+            reader = _reader(gguf)(path)
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is no whole GGUF file: {error}") from error
         if reader.byte_order != "I":  # dequantisation would take its numbers for others
@@ -220,6 +222,20 @@ class GgufFile:
         if length not in (None, len(values)):
             raise ValueError(f"{self.path} has {len(values)} {GGML}{name} for {length} tokens")
         return values
+
+
+def _reader(library: Any) -> Any:
+    # The library's reader, which a list of a damaged length keeps busy without end
+
+    class Reader(library.GGUFReader):
+        def _get_field_parts(self, orig_offs: int, raw_type: Any) -> Any:
+            if raw_type == library.GGUFValueType.ARRAY:
+                kind, length = self._get(orig_offs, "u4,u8")[0]
+                if kind == raw_type or length > LONGEST:
+                    raise ValueError(f"a list of {length} entries of the type {kind}")
+            return super()._get_field_parts(orig_offs, raw_type)
+
+    return Reader
 
 
 def _named(name: str, parts: Mapping[str, str]) -> str:

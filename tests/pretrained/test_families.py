@@ -309,6 +309,11 @@ def test_damaged_gguf_files_raise(tmp_path):
         path.write_bytes(raw[:size])
         with pytest.raises(ValueError, match="model.gguf is no whole GGUF file"):
             load(f"gguf:{path}")
+    at = raw.index(b"tokenizer.ggml.tokens") + len(b"tokenizer.ggml.tokens") + 4
+    for damage in (b"\x09" + raw[at + 1 :], raw[at : at + 7] + b"\x01" + raw[at + 8 :]):
+        path.write_bytes(raw[:at] + damage)  # a list of lists, and one of 2^24 entries
+        with pytest.raises(ValueError, match="is no whole GGUF file: a list of"):
+            load(f"gguf:{path}")
     at = raw.index(b"output_norm.weight") + len(b"output_norm.weight") + 12
     path.write_bytes(raw[:at] + b"\x1a" + raw[at + 1 :])
     with pytest.raises(ValueError, match="model.gguf.*output_norm.weight: .* I32 is not yet"):
