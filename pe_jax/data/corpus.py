@@ -254,10 +254,10 @@ def _split(
         split: bounds[:, end - count : end]
         for (split, count), end in zip(counts.items(), ends, strict=True)
     }
-    rule = source.rules[len(keys) < FEWEST_FILES]
+    by_position = len(keys) < FEWEST_FILES
+    rule = source.rules[by_position]
     if "" in parts:
         whole = parts.pop("")
-        by_position = len(keys) < FEWEST_FILES
         split = _by_position(whole, text) if by_position else _by_keys(whole, keys)
         if "test" in parts:
             split["train"] = np.concatenate([split["train"], split["test"]], axis=1)

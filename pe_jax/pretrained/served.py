@@ -5,9 +5,10 @@ The sources, read in November 2026: modeling_rope_utils.py of transformers 5.24 
 computes `dynamic` and `longrope` anew for each text, all else once); rotary_embedding/ of vLLM
 (each rope_type makes one table of cosines; `dynamic` has the base of the longest text at every
 length, and `longrope` the long factors wherever --max-model-len is beyond the original length, vLLM
-PR 53964 and issue 8793); SGLang's layers/rotary_embedding.py, of the same code (sglang issue 6030);
-llama.cpp's convert_hf_to_gguf.py and src/llama-context.cpp (`linear` and `yarn`, with YaRN's own
-temperature alone, and a base; the factors of `longrope` by the size of the context).
+PR 53964 and issue 8793); SGLang's layers/rotary_embedding.py, of the same code but for `longrope`,
+which goes by the positions of a batch (sglang issue 6030); llama.cpp's convert_hf_to_gguf.py and
+src/llama-context.cpp (`linear` and `yarn`, with YaRN's own temperature alone, a base, and `llama3`
+of models trained at 8,192 tokens alone; the factors of `longrope` by the size of the context).
 """
 
 from __future__ import annotations

@@ -254,10 +254,7 @@ def _row(
             or {m.reason for m in cells[n].missing.values()} - UNTRIED
         }
         reach = stats.reach(held, train)
-    elif getattr(metric, "compares", "") not in (
-        "divergence",
-        "choices",
-    ):  # 0 at the training length
+    elif getattr(metric, "compares", "") not in ("divergence", "choices"):  # 0 where trained
         worst = metric.sign * math.inf
         served = {
             n: worst if cell.lost and n > train else cell.mean
