@@ -8,6 +8,7 @@ default results/STUDY. The docstring of configs/STUDY.py has the predictions tha
 
 from __future__ import annotations
 
+import csv
 import itertools
 import math
 import statistics
@@ -78,13 +79,9 @@ def gain(study: Study, run: Result, metric: str, length: int) -> Values:
 
 # rope_base
 
-# Models with RoPE of base 10,000 in which papers give the value at L and at 2 L: head size, L,
-# and both perplexities. Head sizes are those of the models' usual shapes, not read in the tables.
-PUBLISHED = {
-    "Press et al. 2022, table 2": (128, 512, 20.07, 21.37),
-    "KERPLE, table 3": (64, 512, 24.2, 32.8),
-    "DAPE, table 5": (64, 512, 4.58, 45.2),
-}
+# The head sizes of the models in files of results/reference that have RoPE of base 10,000, trained
+# at 512, at L and at 2 L: those of their usual shapes, not read in the tables.
+PUBLISHED = {"press": 128, "kerple": 64, "dape": 64}
 
 
 def of_rope_base(study: Study) -> Iterator[str]:
@@ -116,9 +113,12 @@ def of_rope_base(study: Study) -> Iterator[str]:
     rho = float(np.asarray(spearmanr([c[0] for c in cells], [c[1] for c in cells]))[0])
     yield f"3. Spearman's rho {rho:.2f}, at least 0.7: {words(rho >= 0.7)}"
     yield "On the same axis (share, rise in bits a token):"
-    for name, (head, length, at, beyond) in PUBLISHED.items():
-        share, rise = rope_base.short_pairs(1e4, head, length), math.log2(beyond / at)
-        yield f"  {share:.3f}  {rise:6.3f}  {name}"
+    for name, head in PUBLISHED.items():
+        with (ROOT / f"results/reference/{name}.csv").open(encoding="utf-8", newline="") as file:
+            rows = [row for row in csv.DictReader(file) if row["spec"] == "rope"]
+        at, beyond = (float(row["value"]) for row in rows if row["at"] in ("1x", "1.98x", "2x"))
+        share, rise = rope_base.short_pairs(1e4, head, 512), math.log2(beyond / at)
+        yield f"  {share:.3f}  {rise:6.3f}  {rows[0]['source']}"
 
 
 # code_8, code_5m
