@@ -14,7 +14,7 @@ from flax import nnx
 from helpers import assert_near, covering, perturbed
 
 from pe_jax.attention.bound import Bound
-from pe_jax.encoding import RELATIVE, Encoding, sites
+from pe_jax.encoding import RELATIVE, Encoding, mixes, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.cope import CoPE
 from pe_jax.encodings.shaw import Shaw
@@ -260,6 +260,7 @@ READS_ROWS = ("rope", "shaw", "cope", "stick_breaking", "conv", "forget_gate", "
     [
         pytest.param(spec, marks=() if spec in READS_ROWS else pytest.mark.slow)
         for spec in (*ENCODINGS, *COMPOSED, *MORE)
+        if not any(map(mixes, encodings(spec)))  # without attention there is no window
     ],
 )
 def test_last_rows_behind_windows_are_those_of_the_full_forward(spec):
