@@ -5,7 +5,10 @@ memory, whatever the form of its files, and however often the making is killed.
 import gzip
 import json
 import random
+import shutil
+import signal
 import struct
+import time
 
 import numpy as np
 import pyarrow
@@ -128,6 +131,34 @@ def test_a_store_whose_making_was_killed_is_made_to_the_same_bytes(
     tokenize(made, "bpe:280", made)
     assert contents(made.folder) == contents(whole.folder)
     assert len(contents(made.folder)) == 13
+
+
+@pytest.mark.slow
+def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
+    """60 MB in 30 files, and their tokens; the moments are spread over an undisturbed making."""
+    rng, text = random.Random(0), tmp_path / "text"
+    words = ["".join(rng.choices("aeilnostué位\n", k=rng.randint(2, 9))) for _ in range(3000)]
+    text.mkdir()
+    for i in range(30):
+        (text / f"{i:02d}.txt").write_text(" ".join(rng.choices(words, k=300_000)))
+    lab, begun = Lab(tmp_path / "lab", tmp_path / "programs"), time.monotonic()
+
+    def prepare(name):
+        options = f"--source=files:{text}", "--tokenizer=bpe:300"
+        return lab.start("prepare", *options, f"--store={tmp_path / name}")
+
+    assert prepare("undisturbed").wait().code == 0
+    seconds, killed, kept = time.monotonic() - begun, 0, 0
+    while killed < 5:
+        command = prepare("killed")
+        command.process.join(rng.uniform(0.2, 0.8) * seconds)
+        killed += command.stop(signal.SIGKILL).code == -signal.SIGKILL
+        kept += any(tmp_path.glob("killed/*/text.json"))
+        if command.code == 0:
+            shutil.rmtree(tmp_path / "killed")
+    assert kept, "each kill came before the text was read"
+    assert prepare("killed").wait().code == 0
+    assert contents(tmp_path / "killed") == contents(tmp_path / "undisturbed")
 
 
 def pack_zst(path, content):
