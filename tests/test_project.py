@@ -42,7 +42,7 @@ def tracked_files():
     return [ROOT / name for name in git.stdout.split("\0") if (ROOT / name).is_file()]
 
 
-@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_constraints_name_every_requirement_within_its_range(version):
     lines = (ROOT / f"constraints/py{version.replace('.', '')}.txt").read_text().splitlines()
     matches = [re.fullmatch(r"([\w.-]+)==([\w.]+)", line) for line in lines]
