@@ -6,11 +6,12 @@ Its answer says which one to use. Nothing is trained.
                   [--last=4096] [--weights=bfloat16] [--out=DIR2]
 
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2 or
-3, SmolLM3, Gemma 3 or GPT-NeoX (Pythia), or gguf:PATH, a Llama or Gemma 3 in llama.cpp's format.
-The last --last tokens before each of --places places of the text are scored, the same at every
-length and with every swap; prompts among the --metrics have --samples samples. With --as_if=N swaps
-treat the model as trained at N tokens, and the unchanged model shows the best possible score. The
-same command goes on where it was cut off.
+3, SmolLM3, Gemma 3, GPT-NeoX (Pythia) or ModernBERT, or gguf:PATH, a Llama or Gemma 3 in
+llama.cpp's format. The last --last tokens before each of --places places of the text are scored, or
+of an encoder hidden tokens among those around it, the same at every length and with every swap;
+prompts among the --metrics have --samples samples. With --as_if=N swaps treat the model as trained
+at N tokens, and the unchanged model shows the best possible score. The same command goes on where
+it was cut off.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ _LAST = OPTIONS.integer(
     "last", None, "Scored tokens before a place; default: up to 4096.", lower_bound=1
 )
 _METRICS = OPTIONS.names(
-    "metrics", None, "As eval.metrics; default: same_targets, kl, changed, records."
+    "metrics",
+    None,
+    "As eval.metrics; default: same_targets, kl, changed, records; of an encoder masked_tokens, "
+    "first_choices.",
 )
 _SAMPLES = OPTIONS.integer("samples", 8, "Prompts of a metric.")
 _AS_IF = OPTIONS.integer("as_if", None, "Treats the model as trained at so many tokens.")
@@ -96,6 +100,7 @@ def _run() -> Run:
     shortest = min(*lengths, trained)
     last = _LAST.value or max(1, min(LAST, shortest // 2))
     metrics = ("same_targets", "kl", "changed", *(["records"] if shortest >= RECORDS else []))
+    metrics = metrics if about.lm.causal else ("masked_tokens", "first_choices")
     swaps = terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)
     served = [fixed(about.encodings, spec, max(lengths)) for spec in swaps]
     asked = {
@@ -112,13 +117,14 @@ def _run() -> Run:
 
 
 def _usual_swaps(about: Described) -> list[str]:
-    # SWAPS and the model's own scaling, as far as they change it
+    # SWAPS, of an encoder a window, too, and the model's own scaling, as far as they change it
     from pe_jax.encodings.scaled import Scaled
     from pe_jax.specs.swap import swap
 
     own, swaps = about.encodings, []
     scaled = [m.name for m, e in zip(about.spec, own, strict=True) if isinstance(e, Scaled)]
-    for spec in dict.fromkeys([*scaled, *SWAPS.split(", ")]):
+    window = [] if about.lm.causal else ["window"]
+    for spec in dict.fromkeys([*scaled, *SWAPS.split(", "), *window]):
         with contextlib.suppress(ValueError):
             if swap(own, spec) != own:
                 swaps.append(spec)

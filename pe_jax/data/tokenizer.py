@@ -58,6 +58,10 @@ class Tokenizer:
     bos: int | None = None
     """The token that its tokenizer.json puts before every text, as <bos> of Gemma; None
     where it puts none. `encode` leaves it out: it stands before windows, not documents."""
+    eos: int | None = None
+    """The token that an encoder's tokenizer.json puts after every text, as [SEP]."""
+    mask: int | None = None
+    """The token that an encoder reads where one is hidden, [MASK] or <mask>."""
 
     @functools.cached_property
     def sizes(self) -> np.ndarray:
@@ -89,10 +93,13 @@ class Tokenizer:
                     raise _lossy(self.spec)
                 yield tokens
 
-    def begun(self, tokens: np.ndarray) -> np.ndarray:
-        """The tokens of a text after `bos`, unless it begins with it as a chat does: int32."""
+    def framed(self, tokens: np.ndarray) -> np.ndarray:
+        """The tokens of a text between `bos`, unless it begins with it as a chat does, and `eos`:
+        int32.
+        """
         before = [] if self.bos is None or self.bos in tokens[:1] else [self.bos]
-        return np.concatenate([before, tokens]).astype(np.int32)
+        after = [] if self.eos is None or self.eos in tokens[-1:] else [self.eos]
+        return np.concatenate([before, tokens, after]).astype(np.int32)
 
     # The tokens of a text that lists their numbers, as in "0 1 1".
     def _numbers(self, text: str) -> np.ndarray:
@@ -357,26 +364,31 @@ def _of_json(spec: str, text: str) -> Tokenizer:
         raise _lossy(spec) from None
     for i, content in added.items():
         pieces[i] = _characters(content) if characters else content.encode()
-    bos = _bos(spec, parts["post_processor"] or {}, len(pieces))
-    return Tokenizer(spec, tuple(pieces), text, bos)
+    bos, eos = _around(spec, parts["post_processor"] or {}, len(pieces))
+    mask = next((i for i, content in added.items() if content in ("[MASK]", "<mask>")), None)
+    return Tokenizer(spec, tuple(pieces), text, bos, None if mask is None else eos, mask)
 
 
-# The token that a post_processor puts before every text; ValueError for more.
-def _bos(spec: str, post: Any, size: int) -> int | None:
-    before = []
+# The tokens that a post_processor puts before and after every text; ValueError for more before it.
+def _around(spec: str, post: Any, size: int) -> tuple[int | None, int | None]:
+    before, after = [], []
     for step in post.get("processors", [post]):  # a sequence of steps, or one
         before += [step["cls"][1]] if "cls" in step else []
+        after += [step["sep"][1]] if "sep" in step else []
+        side = before
         for piece in step.get("single", []):
             if "Sequence" in piece and piece["Sequence"]["id"] == "A":
-                break
+                side = after
+                continue
             (name,) = (part["id"] for part in piece.values())
-            before += step["special_tokens"].get(name, {"ids": [name]})["ids"]
+            side += step["special_tokens"].get(name, {"ids": [name]})["ids"]
     if len(before) > 1 or any(i not in range(size) for i in before):
         raise ValueError(
             f"the tokenizer {spec} puts the tokens {before} before every text: one of its own "
             f"{size} tokens can stand there"
         )
-    return before[0] if before else None
+    known = len(after) == 1 and after[0] in range(size)
+    return before[0] if before else None, after[0] if known else None
 
 
 # The bytes of a token of a BPE of characters, "<0x0A>" for one byte.

@@ -57,7 +57,7 @@ class EvalConfig:
     """Tokens of the windows or samples evaluated at once, at least one window."""
     by: Literal["seed", "place"] = "seed"
     """What has a score of its own: seed, each seed's model, over all windows; or place, for a run
-    of one seed, each window of same_targets and each prompt, computed one at a time."""
+    of one seed, each place of the text and each prompt, computed one at a time."""
     reference: Count | None = None
     """The length in tokens within which the model as it is is what kl, changed and longppl compare
     with; None: the training length."""
@@ -159,10 +159,10 @@ def _check_text(config: EvalConfig, task: Task) -> None:
             f"eval.last must be below the shortest evaluation length {shortest} {ALWAYS}, got "
             f"{last}: lower eval.last"
         )
-    without_places = [m.name for m in windows if "last" not in m.uses or m.masks]
+    without_places = [m.name for m in windows if "last" not in m.uses]
     if config.by == "place" and without_places:
         raise ValueError(
-            "eval.by=place needs metrics with a window for each place, as same_targets, got "
+            "eval.by=place needs metrics with windows for each place, as same_targets, got "
             f"{without_places[0]}: leave it out of eval.metrics"
         )
     compared = [metric.name for metric in windows if metric.compares]

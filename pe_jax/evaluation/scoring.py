@@ -85,7 +85,8 @@ def target_nats(
     Args:
         params: those of one seed.
         tokens: [B, E + 1]. Of a model that is not causal the last E are the targets and, with those
-            below 0 hidden, the input.
+            below 0 hidden, the input; of a pretrained encoder [CLS] and [SEP] take the place of the
+            first and the last one.
         first: the index of the first window among all, which its random positions depend on.
         reference: rows [W, last, D] of the same targets. The result is then [B, last, 3]: -ln q,
             KL(p || q) = sum_v p_v (ln p_v - ln q_v) over the vocabulary, p predicted from these
@@ -101,7 +102,9 @@ def target_nats(
     """
     model, inputs, until = _merged(graphdef, params, blockwise), tokens[:, :-1], None
     if not model.config.causal:
-        inputs, until = jnp.where(tokens < 0, model.config.vocab - 1, tokens)[:, 1:], -1
+        hidden, until = model.config.hidden
+        inputs = jnp.where(tokens < 0, hidden, tokens)[:, 1:]
+        inputs = model.config.framed(inputs[:, 1:-1] if model.config.special else inputs)
         tokens = jnp.where(tokens < 0, ~tokens, tokens)
     targets = tokens[:, -last:]
     keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(0), i))(

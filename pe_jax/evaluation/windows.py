@@ -7,7 +7,8 @@ first token of each window, and stands before each prompt.
 A window of E tokens has rows 0 .. E - 1. Row r of a window that starts at token s of its document
 sees the tokens s .. s + r and predicts token s + r + 1. Windows never cross the end of a document,
 and every length and encoding scores the same number of tokens. Of masked text row r is token
-s + r + 1 itself, hidden or not, and sees all E rows.
+s + r + 1 itself, hidden or not, and sees all E rows; of a pretrained encoder [CLS] and [SEP] take
+the place of the first and the last one in the model's input (lm.special), and these are not scored.
 """
 
 from __future__ import annotations
@@ -52,17 +53,20 @@ class Windows:
     """Of a part, the number of its first window in the whole."""
     bos: int | None = None
     """The token that every window begins with; None: the text's own."""
+    each: int = 1
+    """Windows of each place of the text, one after another."""
     documents: np.ndarray | None = None
     """int [W]: the document of each window, counted among those with targets."""
     at_least: int = 0
     """Of a part, the `last` of the whole: one program serves all parts."""
 
     def of(self, replica: Replica) -> Windows:
-        """All windows for a seed; for a place or a sample the one of its number."""
+        """All windows for a seed; for a place or a sample those of its number."""
         if replica.kind == "seed":
             return self
-        part = self._part(np.array([replica.number]))
-        return dataclasses.replace(part, first=replica.number, at_least=self.last)
+        first = replica.number * self.each
+        part = self._part(np.arange(first, first + self.each))
+        return dataclasses.replace(part, first=first, at_least=self.last)
 
     def _part(self, rows: np.ndarray) -> Windows:
         arrays = {n: a[rows] for n, a in vars(self).items() if isinstance(a, np.ndarray)}
@@ -195,11 +199,15 @@ def windows(
     ]
     hidden = np.where(rates > 0, np.stack(rows) < rates, scored)
     tokens[:, 1:] = np.where(hidden, ~targets, targets)
-    if not (hidden & scored).any():
-        raise ValueError("none of the scored tokens is hidden: raise eval.rate or eval.targets")
+    count = scope.targets // scope.last if config.by == "place" else 1
+    found, each = (hidden & scored).any(axis=1), len(places) // count
+    if not all(of_place.any() for of_place in np.array_split(found, count)):
+        raise ValueError(
+            "none of the scored tokens is hidden: raise eval.rate, eval.last or eval.targets"
+        )
     if scorer.masks == "bound":
-        return Windows(scorer, length, tokens, sizes, scored, weights=hidden / rates)
-    return Windows(scorer, length, tokens, sizes, scored & hidden)
+        return Windows(scorer, length, tokens, sizes, scored, weights=hidden / rates, each=each)
+    return Windows(scorer, length, tokens, sizes, scored & hidden, each=each)
 
 
 # Prompts as windows: the answers are scored, and a prompt of fewer than E + 1 tokens stands at the

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import msgspec
 from flax import nnx
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from pe_jax.encoding import Dims
 from pe_jax.fields import BelowOne, Count, Natural, NotNegative, Positive, check
@@ -22,6 +22,7 @@ ACTIVATIONS = {
     "silu": jax.nn.silu,
 }
 NORMS = {"rms": nnx.RMSNorm, "layer": nnx.LayerNorm, "sandwich": nnx.RMSNorm, "after": nnx.RMSNorm}
+NORMS |= {"embedded": functools.partial(nnx.LayerNorm, use_bias=False)}
 DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16}
 
 
@@ -51,9 +52,10 @@ class LmConfig:
     """Whether attention and MLP of a layer read the same input, as in GPT-J."""
     biases: Literal["", "qkv", "all"] = ""
     """Matrices with a bias: none, qkv (queries, keys and values), or all of a layer."""
-    norm: Literal["rms", "layer", "sandwich", "after"] = "rms"
+    norm: Literal["rms", "layer", "sandwich", "after", "embedded"] = "rms"
     """rms or layer, of the inputs of attention and MLP; sandwich: rms of their inputs and outputs
-    (Gemma 2 and 3); after: rms of their outputs alone (OLMo 2 and 3)."""
+    (Gemma 2 and 3); after: rms of their outputs alone (OLMo 2 and 3); embedded: layer without a
+    bias, of the token embeddings instead of the first input of attention (ModernBERT)."""
     norm_eps: Positive | None = None
     """Added to the variance by norms; None: 1e-6."""
     qk_norm: bool | Literal["heads"] = False
@@ -69,6 +71,13 @@ class LmConfig:
     (attention/choose.py)."""
     tie_embeddings: bool = False
     """Whether the output matrix is the token embeddings, scaled."""
+    masked_head: bool = False
+    """Whether a dense layer, its activation and a norm stand before the output matrix, and each
+    logit has a bias, as in BERT."""
+    special: tuple[Natural, ...] = ()
+    """Of a pretrained encoder the ids of [MASK], which it reads where a token is hidden, and of
+    [CLS] and [SEP], which it reads around every text; (): it reads the last id where a token is
+    hidden, gives that no probability, and nothing stands around a text."""
     causal: bool = True
     """Whether a query sees no later key; False for a task that hides tokens, as masked_text."""
     embed_std: NotNegative = 1.0
@@ -82,6 +91,10 @@ class LmConfig:
         check(self, "lm.")
         if self.tie_embeddings and not self.embed_std:
             raise ValueError("lm.tie_embeddings divides by lm.embed_std, got 0: set it above 0")
+        if len(self.special) not in (0, 3) or (self.special and self.causal):
+            raise ValueError(
+                f"lm.special has three ids and is of encoders, got {self.special}: leave it out"
+            )
         if self.head is None and self.model % self.heads:
             raise ValueError(
                 f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; "
@@ -96,6 +109,19 @@ class LmConfig:
         """The sizes that encodings may read."""
         head = self.head or self.model // self.heads
         return Dims(self.model, self.heads, head, self.layers, train_len, self.vocab, self.causal)
+
+    @property
+    def hidden(self) -> tuple[int, int | None]:
+        """(the id of a hidden token in the input of an encoder, the end of its logits)."""
+        return (self.vocab, None) if self.special else (self.vocab - 1, -1)
+
+    def framed(self, tokens: Int[Array, "B T"]) -> Int[Array, "B L"]:
+        """A text as the model reads it: of a pretrained encoder with [MASK], [CLS] and [SEP]."""
+        if not self.special:
+            return tokens
+        mask, *around = self.special
+        tokens = jnp.where(tokens == self.vocab, mask, tokens)
+        return jnp.pad(tokens, ((0, 0), (1, 1)), constant_values=((0, 0), tuple(around)))
 
     def make_norm(self, size: int, rngs: nnx.Rngs) -> nnx.Module:
         """A norm of vectors of that size."""

@@ -80,12 +80,13 @@ class TextModel:
         return sum(leaf.size for leaf in jax.tree.leaves(self.params))
 
     def encode(self, text: str | bytes) -> Int[np.ndarray, "L"]:
-        """Token ids of a text, int32 [L], with `Tokenizer.bos` first where there is one. ValueError
-        for a text without tokens: letters have none in a task whose tokens are numbers ("0 1 1").
+        """Token ids of a text, int32 [L], with `Tokenizer.bos` first where there is one, and `eos`
+        last. ValueError for a text without tokens: letters have none in a task whose tokens are
+        numbers ("0 1 1").
         """
         data = text.encode() if isinstance(text, str) else text
         (tokens,) = self.tokenizer.encode([np.frombuffer(data, np.uint8)])
-        return self.tokenizer.begun(tokens)
+        return self.tokenizer.framed(tokens)
 
     def decode(self, tokens: ArrayLike) -> str:
         """The text of token ids [L]. Bytes that are no UTF-8, as those of a part of a character,

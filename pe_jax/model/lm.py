@@ -56,9 +56,17 @@ class LM(nnx.Module):
         )
         mixed = {layer for e in self.encodings if mixes(e) for layer in layers_of(e)}
         self.blocks = nnx.List(
-            [Layer(config, i not in mixed, rngs=rngs) for i in range(config.layers)]
+            [Layer(config, i not in mixed, i == 0, rngs=rngs) for i in range(config.layers)]
         )
         self.norm = config.make_norm(config.model, rngs)
+        embedded = config.norm == "embedded"
+        self.embedded_norm = config.make_norm(config.model, rngs) if embedded else _same
+        if config.masked_head:
+            self.head_dense = nnx.Linear(
+                config.model, config.model, use_bias=False, dtype=DTYPES[config.dtype], rngs=rngs
+            )
+            self.head_norm = config.make_norm(config.model, rngs)
+            self.head_bias = nnx.Param(jnp.zeros(config.vocab))
         if not config.tie_embeddings:
             self.head = nnx.Linear(
                 config.model,
@@ -135,7 +143,7 @@ class LM(nnx.Module):
             None if dropout_key is None else jax.random.fold_in(dropout_key, n) for n in numbers
         ]
 
-        x = self.embedding[...][tokens].astype(DTYPES[self.config.dtype])
+        x = self.embedded_norm(self.embedding[...][tokens].astype(DTYPES[self.config.dtype]))
         x, input_past = self._embed(x, seen, encodings, None, past.input)
         x = _dropped(self.dropout, x, keys[0])
         pes = [self._bound(layer, encodings) for layer in range(self.config.layers)]
@@ -182,7 +190,8 @@ class LM(nnx.Module):
 
         def code(i: int):  # equal for layers of the same code
             owned = jax.tree.map(jnp.shape, nnx.to_pure_dict(nnx.state(self.owned[i])))
-            return pes[i].encodings, counts[i], counts[i + 1], owned
+            plain = self.blocks[i].attention_norm is _same
+            return pes[i].encodings, counts[i], counts[i + 1], owned, plain
 
         alike = [list(group) for _, group in itertools.groupby(range(self.config.layers), code)]
         return [part for g in alike for part in ([g] if len(g) >= ALIKE else [[i] for i in g])]
@@ -236,12 +245,17 @@ class LM(nnx.Module):
     def logits_of(self, x: Float[Array, "B T D"]) -> Float[Array, "B T V"]:
         """The float32 logits of outputs of the last layer."""
         rows = self.norm(flat(x))
+        if self.config.masked_head:
+            activation = ACTIVATIONS[self.config.activation]
+            rows = self.head_norm(activation(self.head_dense(rows)))
         if self.config.tie_embeddings:
             scale = self.config.model**-0.5 / self.config.embed_std  # 1 is exact in bfloat16, too
             table = (self.embedding[...] * scale).T.astype(rows.dtype)
             logits = jnp.matmul(rows, table, preferred_element_type=jnp.float32)
         else:
             logits = self.head(rows)
+        if self.config.masked_head:
+            logits += jnp.broadcast_to(self.head_bias[...], logits.shape)
         return logits.reshape(*x.shape[:2], self.config.vocab)
 
     def params_of(self, member: int, layer: int | None) -> dict[str, Array]:
@@ -337,11 +351,14 @@ def _same(x: Float[Array, "*any"]) -> Float[Array, "*any"]:
 
 class Layer(nnx.Module):
     """x + attention(norm(x)), then x + mlp(norm(x)); with lm.parallel both at once. With
-    lm.norm=sandwich outputs are normalised, too, with lm.norm=after outputs alone. A mixer takes
-    the place of attention, and of its matrices.
+    lm.norm=sandwich outputs are normalised, too, with lm.norm=after outputs alone; with
+    lm.norm=embedded attention of the `first` layer reads x. A mixer takes the place of attention,
+    and of its matrices.
     """
 
-    def __init__(self, config: LmConfig, attends: bool = True, *, rngs: nnx.Rngs):
+    def __init__(
+        self, config: LmConfig, attends: bool = True, first: bool = False, *, rngs: nnx.Rngs
+    ):
         D, F = config.model, config.mlp or 4 * config.model
         K = config.head or D // config.heads
         self.config = config
@@ -358,11 +375,9 @@ class Layer(nnx.Module):
             )
 
         residual = 1 / (2 * config.layers)  # 2 * layers matrices add to the residual stream
-        if config.norm == "after":
-            self.attention_norm = self.mlp_norm = _same
-        else:
-            self.attention_norm = config.make_norm(D, rngs)
-            self.mlp_norm = config.make_norm(D, rngs)
+        after, plain = config.norm == "after", config.norm == "embedded" and first
+        self.attention_norm = _same if after or plain else config.make_norm(D, rngs)
+        self.mlp_norm = _same if after else config.make_norm(D, rngs)
         if config.norm in OF_OUTPUTS:
             self.attended_norm = config.make_norm(D, rngs)
             self.mlp_out_norm = config.make_norm(D, rngs)

@@ -165,11 +165,10 @@ def _scaling(
     twin = fixed(encodings, way.swap, length) if way.swap else None
     if twin and Way(swap=twin) in ways:
         return None
-    gemma = result.config.get("lm", {}).get("norm") == "sandwich"
+    families = {"sandwich": "gemma3_text", "embedded": "modernbert"}
+    family = families.get(result.config.get("lm", {}).get("norm"), "")
     try:
-        config = with_scaling(
-            {"model_type": "gemma3_text" if gemma else ""}, members, length, encodings
-        )
+        config = with_scaling({"model_type": family}, members, length, encodings)
     except ValueError:
         return None
     scaling = {name: value for name, value in config.items() if name != "model_type" and value}

@@ -1,6 +1,6 @@
 """The config.json of HuggingFace's libraries: `described` reads a Llama, Mistral, Qwen2, Qwen3,
-Phi-3, OLMo 2 or 3, SmolLM3, Gemma 3 or GPT-NeoX (Pythia), `rope_parameters` writes a scaling of
-RoPE.
+Phi-3, OLMo 2 or 3, SmolLM3, Gemma 3, GPT-NeoX (Pythia) or ModernBERT, `rope_parameters` writes a
+scaling of RoPE.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ from pe_jax.specs.parse import Spec, layers_of
 
 NO_MATTER = frozenset(
     "architectures attention_dropout _attn_implementation_autoset auto_map bos_token_id "
-    "cache_implementation classifier_dropout dtype embd_pdrop eos_token_id gradient_checkpointing "
-    "hidden_dropout initializer_range is_decoder is_llama_config model_type _name_or_path "
-    "name_or_path pad_token_id pretraining_tp resid_pdrop tokenizer_class torch_dtype "
+    "cache_implementation classifier_dropout classifier_pooling cls_token_id "
+    "deterministic_flash_attn dtype embd_pdrop embedding_dropout eos_token_id "
+    "gradient_checkpointing hidden_dropout initializer_cutoff_factor initializer_range is_decoder "
+    "is_llama_config mlp_dropout model_type _name_or_path name_or_path pad_token_id "
+    "pretraining_tp reference_compile repad_logits_with_grad resid_pdrop sep_token_id "
+    "sparse_pred_ignore_index sparse_prediction tokenizer_class torch_dtype "
     "transformers.js_config transformers_version unk_token_id unsloth_fixed unsloth_version "
     "use_cache".split()
 )
@@ -141,7 +144,8 @@ def _llama(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict
     default = {"phi3": None, "smollm3": None}.get(family, 4096)
     window = fields.read("sliding_window", default, None) if family in WINDOWED else None
     if family == "olmo3":
-        return more, _by_layers(family, fields, layers, head, length, window, 4, OLMO3, OLMO3)
+        usual = _every(4, layers, 3)
+        return more, _by_layers(family, fields, usual, head, length, window, OLMO3, OLMO3)
     first, turned = 0, [*range(layers)]
     if family.startswith("qwen"):
         first = fields.read("max_window_layers", 28, hint=Natural)
@@ -189,7 +193,7 @@ def _biases(family: str, fields: _Fields) -> str:
     if family == "qwen2":
         return "qkv"
     attention, mlp = (fields.read(f"{n}_bias", False, hint=bool) for n in ("attention", "mlp"))
-    if attention != mlp or (attention and family not in ("llama", "smollm3")):
+    if attention != mlp or (attention and family not in ("llama", "smollm3", "modernbert")):
         raise ValueError(
             f"config.json has attention_bias={attention} and mlp_bias={mlp}: this package has "
             "biases of all matrices of a Llama's layer, of queries, keys and values alone, or none"
@@ -206,7 +210,7 @@ def _near(family: str, fields: _Fields, usual: list[str], window: int | None) ->
         raise ValueError(
             f"config.json has layer_types={kinds} (by default of max_window_layers), "
             f"sliding_window={window} and {len(usual)} layers: all of them have a window or none, "
-            "but of a Gemma 3, OLMo 3 or SmolLM3"
+            "but of a Gemma 3, OLMo 3, SmolLM3 or ModernBERT"
         )
     return near
 
@@ -241,23 +245,28 @@ def _gemma3(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dic
         fields.must("_sliding_window_pattern", period, None)
     fields.read("_sliding_window_pattern", None)
     bases = ("rope_theta", 1e6), ("rope_local_base_freq", 1e4)
-    return more, _by_layers(family, fields, layers, head, length, window, period, *bases)
+    usual = _every(period, layers, period - 1)
+    return more, _by_layers(family, fields, usual, head, length, window, *bases)
 
 
-# The members of a model in which most layers have a window, and by default every `period`-th has
-# none. A scaling is of the layers without a window.
+# The kinds of layers: number `first` and every `period`-th from there have no window.
+def _every(period: int, layers: int, first: int) -> list[str]:
+    return [KINDS[(i - first) % period > 0] for i in range(layers)]
+
+
+# The members of a model in which most layers have a window, by default as in `usual`. A scaling is
+# of the layers without a window.
 def _by_layers(
     family: str,
     fields: _Fields,
-    layers: int,
+    usual: list[str],
     head: int,
     length: int,
     window: int | None,
-    period: int,
     far_base: tuple[str, float],
     near_base: tuple[str, float],
 ) -> list:
-    near = _near(family, fields, [KINDS[(i + 1) % period > 0] for i in range(layers)], window)
+    layers, near = len(usual), _near(family, fields, usual, window)
     far = [i for i in range(layers) if i not in near]
     scaling, parts = fields.inside("rope_scaling").left, fields.inside("rope_parameters")
     of_far, of_near = parts.inside("full_attention"), parts.inside("sliding_attention")
@@ -285,10 +294,9 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _gpt_neox(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict, list]:
-    known = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "relu"}
     fields.must("attention_bias", True)
     more = {
-        "activation": known[fields.read("hidden_act", "gelu", hint=Literal[*known])],
+        "activation": ACTS[fields.read("hidden_act", "gelu", hint=Literal[*ACTS])],
         "parallel": fields.read("use_parallel_residual", True, hint=bool),
         "biases": "all",
         "norm": "layer",
@@ -299,6 +307,45 @@ def _gpt_neox(family: str, fields: _Fields, shape: dict, length: int) -> tuple[d
     head = shape["model"] // shape["heads"]
     base = "rotary_emb_base", 1e4
     return more, [_rotary(family, fields, _scaling(fields), head, length, base)]
+
+
+# An encoder: the first of three layers has no window and a base of its own. A window of an even
+# number of tokens has half of them on each side of a query.
+def _modernbert(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict, list]:
+    model, layers = shape["model"], shape["layers"]
+    activation = fields.read("hidden_activation", "gelu", hint=Literal[*ACTS])
+    more = {
+        "activation": ACTS[activation],
+        "gated": True,
+        "biases": _biases(family, fields),
+        "norm": "embedded",
+        "norm_eps": fields.read("norm_eps", 1e-5, hint=Positive),
+        "masked_head": True,
+        "causal": False,
+        "tie_embeddings": fields.read("tie_word_embeddings", True, hint=bool),
+        "embed_std": model**-0.5,
+    }
+    fields.left.setdefault("classifier_activation", "gelu")
+    for name, value in (
+        ("classifier_activation", activation),
+        ("classifier_bias", False),
+        ("decoder_bias", True),
+        ("norm_bias", False),
+    ):
+        fields.must(name, value)
+    for name, value in (
+        ("layer_norm_eps", more["norm_eps"]),  # of early ones, which nothing reads, as the next
+        ("position_embedding_type", "absolute"),
+        ("rope_scaling", {}),  # which would be of all layers, as the next
+        ("partial_rotary_factor", 1.0),
+    ):
+        fields.must(name, value, None)
+    fields.must(ORIGINAL, None)
+    window = fields.read("local_attention", 128) // 2 + 1
+    usual = _every(fields.read("global_attn_every_n_layers", 3), layers, 0)
+    bases = ("global_rope_theta", 1.6e5), ("local_rope_theta", 1e4)
+    head = model // shape["heads"]
+    return more, _by_layers(family, fields, usual, head, length, window, *bases)
 
 
 # The numbers of a rotation: rope_parameters, or before transformers 5 rope_scaling.
@@ -394,7 +441,7 @@ KV_HEADS = {"mistral": 8, "qwen2": 32, "qwen3": 32, "smollm3": 4}
 
 WINDOWED = "mistral", "qwen2", "qwen3", "phi3", "olmo3", "smollm3"
 """Families of `_llama` that may have a window."""
-MIXED = "gemma3_text", "olmo3", "smollm3"
+MIXED = "gemma3_text", "olmo3", "smollm3", "modernbert"
 """Families that may have a window in a part of the layers."""
 PARTLY = "gpt_neox", "phi3"
 """Families that may turn a part of each head."""
@@ -402,6 +449,8 @@ OLMO3 = "rope_theta", 5e5
 """The name and default of the base of an OLMo 3."""
 MSCALES = "mscale", "mscale_all_dim"
 
+ACTS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "relu"}
+"""{name of an activation: ours}."""
 KINDS = "full_attention", "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
 
@@ -449,6 +498,7 @@ FAMILIES = {
     "smollm3": _llama,
     "gemma3_text": _gemma3,
     "gpt_neox": _gpt_neox,
+    "modernbert": _modernbert,
 }
 
 # Writing

@@ -49,29 +49,32 @@ def with_scaling(
     stays = tuple(encodings) == tuple(e.at(length) for e in before)
     if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # these may count from the length
         return {**config, "max_position_embeddings": there}
-    own, family = rope_parameters(encodings, before), config.get("model_type")
-    if family in ("gemma3_text", "olmo3") and len(before) == 2:
+    own, family = rope_parameters(encodings, before), config.get("model_type", "")
+    if family in ("gemma3_text", "olmo3", "modernbert") and len(before) == 2:
         raise ValueError(
-            "config.json scales a Gemma 3 or OLMo 3 in layers without a window, and this has none"
+            "config.json scales a Gemma 3, OLMo 3 or ModernBERT in layers without a window, and "
+            "this has none"
         )
     if family == "phi3" and own["rope_type"] not in ("default", "longrope"):
         raise ValueError(
             f"config.json of a Phi-3 has no rope_type {own['rope_type']}: it needs own code"
         )
-    base = "rotary_emb_base" if config.get("model_type") == "gpt_neox" else "rope_theta"
-    usual = {"rotary_emb_base", "rope_theta", "rope_scaling", "rope_parameters"}
+    names = {"gpt_neox": "rotary_emb_base", "modernbert": "global_rope_theta"}
+    base = names.get(family, "rope_theta")
+    usual = {*names.values(), "rope_theta", "rope_scaling", "rope_parameters"}
     usual |= {"max_position_embeddings", "original_max_position_embeddings"}
     usual |= set() if family in PARTLY else {"partial_rotary_factor"}  # which says nothing so far
     out = {name: value for name, value in config.items() if name not in usual}
     out["max_position_embeddings"] = there
-    if "rope_parameters" in config or family == "olmo3":
+    inside = "rope_parameters" in config or family == "olmo3"
+    if inside or (family == "modernbert" and own["rope_type"] != "default"):
         by_layers = config.get("rope_parameters") or {}
-        if family == "olmo3":  # programs differ in what a base outside is of
+        if family in ("olmo3", "modernbert"):  # programs differ in the layers of a base outside
             bases = {e.layers: e.base for e in before if isinstance(e, Rotary)}
             kinds = ("full_attention", "sliding_attention")[: len(bases)]
             near = {"rope_type": "default", "rope_theta": [*bases.values()][-1]}
             by_layers = dict.fromkeys(kinds, near) | by_layers
-        if "full_attention" in by_layers:  # of Gemma 3
+        if "full_attention" in by_layers:  # of Gemma 3, too
             own = by_layers | {"full_attention": own}
         if "partial_rotary_factor" in by_layers and family in PARTLY:
             own |= {"partial_rotary_factor": by_layers["partial_rotary_factor"]}
@@ -139,6 +142,7 @@ def llama(lm: LmConfig) -> dict[str, Any]:
         "gated": True,
         "parallel": False,
         "norm": "rms",
+        "masked_head": False,
         "qk_norm": False,
         "causal": True,
         "memory": 0,

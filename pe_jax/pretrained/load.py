@@ -103,6 +103,7 @@ Recipe = tuple[Sequence[str], Callable[..., jax.Array]]
 TOP = {
     "llama": ("model.embed_tokens", "model.norm", "lm_head"),
     "gpt_neox": ("gpt_neox.embed_in", "gpt_neox.final_layer_norm", "embed_out"),
+    "modernbert": ("model.embeddings.tok_embeddings", "model.final_norm", "decoder"),
 }
 LLAMA = {
     "attention_norm": "input_layernorm",
@@ -141,6 +142,18 @@ NEOX = {
     "up": "mlp.dense_h_to_4h",
     "down": "mlp.dense_4h_to_h",
 }
+MODERNBERT = {
+    "attention_norm": "attn_norm",
+    "mlp_norm": "mlp_norm",
+    "query": "attn.Wqkv",
+    "key_value": "attn.Wqkv",
+    "out": "attn.Wo",
+    "gate": "mlp.Wi",
+    "up": "mlp.Wi",
+    "down": "mlp.Wo",
+}
+JOINED = {"phi3": PHI3, "modernbert": MODERNBERT}
+"""Families that join queries, keys and values, and the two matrices of an MLP."""
 BUFFERS = ("rotary_emb.inv_freq", ".attention.bias", ".attention.masked_bias")
 """Ends of names of tensors that old versions of libraries stored and never read."""
 
@@ -150,12 +163,11 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
 
     Their matrices are [outputs, inputs], kernels here [inputs, outputs], except `down`, which is
     [D, F] in both. Rotary pairs are (i, i + K/2) in both. Gemma stores norms minus 1, and scales
-    the input, not the output, by the root of D. Phi-3 joins queries, keys and values, and the two
-    matrices of an MLP.
+    the input, not the output, by the root of D.
     """
     neox, gemma = family == "gpt_neox", lm.norm == "sandwich"
     queries = lm.heads * (lm.head or lm.model // lm.heads)
-    parts = {  # rows of a joined matrix of Phi-3
+    parts = {  # rows of a joined matrix
         "query": (0, queries),
         "key_value": (queries, None),
         "gate": (0, lm.mlp),
@@ -163,7 +175,7 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
     }
     embedding, last_norm, head = TOP.get(family, TOP["llama"])
     modules = {"norm": last_norm}
-    layer = NEOX if neox else PHI3 if family == "phi3" else LLAMA
+    layer = NEOX if neox else JOINED.get(family, LLAMA)
     if lm.norm == "after":
         layer = {n: theirs for n, theirs in layer.items() if not n.endswith("norm")} | AFTER
     layer = layer | (QK_NORM if lm.qk_norm else {}) | (SANDWICH if gemma else {})
@@ -171,6 +183,9 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
         start = f"{'gpt_neox' if neox else 'model'}.layers.{i}."
         for name, theirs in layer.items():
             modules[f"blocks/{i}/{name}"] = " ".join(start + part for part in theirs.split())
+    if lm.norm == "embedded":
+        del modules["blocks/0/attention_norm"]
+        modules["embedded_norm"] = "model.embeddings.norm"
     out: dict[str, Recipe] = {"embedding": ([f"{embedding}.weight"], _same)}
     if gemma:
         out["embedding"] = [f"{embedding}.weight"], lambda a: lm.model**0.5 * a.astype(jnp.float32)
@@ -187,11 +202,15 @@ def recipes_of(family: str, lm: LmConfig) -> dict[str, Recipe]:
         make = _same if name == "down" else lambda *parts: jnp.concatenate(parts).T
         if neox and name in ("query", "key_value"):
             make = functools.partial(_of_joined, lm.heads, [0] if name == "query" else [1, 2])
-        if family == "phi3" and name in parts:
+        if family in JOINED and name in parts:
             make = functools.partial(_rows, *parts[name])
         out[f"{path}/kernel"] = weights, make
         if lm.biases == "all" or (lm.biases == "qkv" and name in ("query", "key_value")):
             out[f"{path}/bias"] = biases, make
+    if lm.masked_head:
+        out["head_dense/kernel"] = ["head.dense.weight"], jnp.transpose
+        out["head_norm/scale"] = ["head.norm.weight"], _same
+        out["head_bias"] = [f"{head}.bias"], _same
     return out
 
 

@@ -35,9 +35,11 @@ the length of the text."""
 
 def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: int) -> list[str]:
     """The programs that serve these encodings at every length up to `length` as they are scored, by
-    the fields `scaling` of config.json, inside rope_parameters or rope_scaling, or beside them.
+    the fields `scaling` of config.json, inside rope_parameters (of layers without a window) or
+    rope_scaling, or beside them.
     """
     fields = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
+    fields = fields.get("full_attention", fields)
     kind = fields.get("rope_type", "default")
     by_length = any(e.at(1) != e.at(length) for e in encodings)
     served = [name for name, kinds in PROGRAMS.items() if kind in kinds[by_length]]

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from pe_jax.data import tokenizer
 from pe_jax.errors import to_install
+from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.config import Described, described
 from pe_jax.storage import gguf_file, hashes
 from pe_jax.storage.paths import existing, expanded
@@ -43,11 +45,13 @@ class Source:
         place = existing(Path(expanded(rest, "the path of a model")), "model", more)
         if kind == "gguf":
             return cls(text, place.stem, described(gguf_file.read(place).config), (place,))
-        config, tokenizer = (_in(place, name) for name in ("config.json", "tokenizer.json"))
+        config, tokens = (_in(place, name) for name in ("config.json", "tokenizer.json"))
         weights, about = _weights(place), described(read_json(config))
         if others := sorted({*place.glob("model*.safetensors")} - {*weights}):
             raise ValueError(f"{others[0]} is no part of {weights[0].name}: leave one model there")
-        return cls(text, place.resolve().name, about, (*weights, config, tokenizer))
+        if not about.lm.causal:
+            about = dataclasses.replace(about, lm=_with_special(about.lm, text))
+        return cls(text, place.resolve().name, about, (*weights, config, tokens))
 
     @contextlib.contextmanager
     def tensors(self) -> Iterator[tuple[frozenset[str], Callable[[str], Any]]]:
@@ -65,6 +69,19 @@ class Source:
     def digests(self) -> dict[str, str]:
         """SHA-256 of each file, by name. An unchanged file is read once for all runs."""
         return {path.name: _digest(path.absolute(), hashes.stamp(path)) for path in self.files}
+
+
+# The shape of an encoder with the special tokens of its tokenizer.
+def _with_special(lm: LmConfig, text: str) -> LmConfig:
+    tokens = tokenizer.named(text)
+    special = tokens.mask, tokens.bos, tokens.eos
+    if None in special:
+        raise ValueError(
+            f"{text} is an encoder, whose tokenizer.json must have a token [MASK] or <mask>, and "
+            "a post_processor that puts one token before and one after every text: give the one "
+            "that it was trained with"
+        )
+    return dataclasses.replace(lm, special=special)
 
 
 # Other dtypes are those of quantised weights, whose scales stand elsewhere.

@@ -9,7 +9,7 @@ from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.scaled import Scaled
 from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.source import Source
-from pe_jax.runs.config import DataConfig, RunConfig, members_of
+from pe_jax.runs.config import DataConfig, RunConfig, members_of, with_tuples
 from pe_jax.runs.init_from import is_pretrained
 from pe_jax.specs.parse import Member, defaults, layers_of, parse
 from pe_jax.specs.swap import kin
@@ -21,7 +21,7 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     it stays as it is. Fields that the config leaves at their defaults get the model's values:
 
     - section `lm`, the shape; ValueError for a field of it that is set to another value;
-    - data.tokenizer;
+    - data.tokenizer, and of an encoder the task, masked_text;
     - of a member of the spec, the fields that it shares with the model's encoding of its family, as
       in a swap, and the `length` of a scaling, which is the model's training length. Values that
       the spec sets, as in "rope(base=10000.0)", stay;
@@ -35,8 +35,11 @@ def completed(config: Mapping[str, Any]) -> dict[str, Any]:
     data = config.get("data", {})
     if data.get("tokenizer", DataConfig.tokenizer) == DataConfig.tokenizer:
         data = {**data, "tokenizer": source}
-    lm = {**config.get("lm", {}), **_lm_fields(config.get("lm", {}), model)}
+    given = with_tuples(config.get("lm", {}))
+    lm = {**given, **_lm_fields(given, model)}
     whole = {**config, "lm": lm, "data": data, "pe": _pe_section(config["pe"], model)}
+    if not model.about.lm.causal and config["task"].get("name", "text") == "text":
+        whole["task"] = {"name": "masked_text"}
     if train.get("steps") == 0:
         run, counted_from = config.get("run", {}), config.get("eval", {}).get("reference")
         length = train.get("length")

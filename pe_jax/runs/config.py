@@ -160,12 +160,19 @@ def checked(config: Mapping[str, Any]) -> Checked:
     _check_together(sections, task)
     vocabulary = task.vocab()
     if task.reads_text:
-        vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer)) + task.masks()
+        vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
+        vocabulary += task.masks() and not lm.special
     sections["lm"] = dataclasses.replace(lm, vocab=vocabulary, causal=task.causal)
     whole["lm"] = whole["lm"] | {"causal": task.causal}
     sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
     resolved = {name: getattr(sections["eval"], name) for name in ("metrics", "rate")}
     whole["eval"] = whole["eval"] | resolved
+    last, shortest = sections["eval"].last, min(sections["eval"].lengths)
+    if lm.special and last > shortest - 2:
+        raise ValueError(
+            f"eval.last must be at most the shortest evaluation length {shortest} without [CLS] "
+            f"and [SEP], {shortest - 2}, got {last}: lower eval.last"
+        )
     return Checked(whole, members, task, sections)
 
 
@@ -178,6 +185,10 @@ def _check_together(sections: Mapping[str, Any], task: Task) -> None:
         raise ValueError(
             "train.loss=all has each token predict the next, which a model with lm.causal=False "
             "sees: use lm.causal=True or train.loss=scored"
+        )
+    if lm.special and not (task.reads_text and task.masks()):
+        raise ValueError(
+            f"an encoder reads masked text, got {type(task).__name__}: use task=masked_text"
         )
     if task.reads_text and lm.vocab < 256:
         raise ValueError(f"lm.vocab must be at least 256, since text is bytes, got {lm.vocab}")

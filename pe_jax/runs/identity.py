@@ -19,8 +19,9 @@ from pe_jax.tasks import section as tasks
 from pe_jax.training.step import model_size
 
 ADDED = {"rotary_pct": 1.0, "mscale_all_dim": 0.0, "truncate": True}
-"""Fields of encodings with the value that earlier releases compute, without which their runs are
-known."""
+ADDED |= {"masked_head": False, "special": ()}
+"""Fields of encodings and of `lm` with the value that earlier releases compute, without which their
+runs are known."""
 
 
 def label(checked: Checked, encodings: tuple[Encoding, ...], init_from: InitFrom | None) -> str:
@@ -48,20 +49,20 @@ def run_id(name: str, checked: Checked, init_from: InitFrom | None) -> str:
     if init_from:
         train["init_from"] = init_from.identity
     section = checked.members.section()
-    pe = {
-        name: {f: v for f, v in values.items() if f not in ADDED or v != ADDED[f]}
-        for name, values in section.items()
-        if name != "spec"
-    }
+    pe = {name: _known(values) for name, values in section.items() if name != "spec"}
     identity = {
         "pe": pe | {"spec": section["spec"]},
-        "lm": vars(checked.sections["lm"]),
+        "lm": _known(vars(checked.sections["lm"])),
         "train": train,
         "vmap_seeds": True,  # as in earlier releases, so that their runs are known
         **_of_data(checked),
     }
     file = re.sub(r"[^A-Za-z0-9._+-]+", "_", name.rpartition("/")[2]).strip("_")[:60]
     return f"{file}-{sha256(canonical(identity))[:8]}"
+
+
+def _known(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: v for name, v in fields.items() if name not in ADDED or v != ADDED[name]}
 
 
 def _of_data(checked: Checked) -> Mapping[str, Any]:

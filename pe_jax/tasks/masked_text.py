@@ -5,7 +5,8 @@ predicted from both sides. The model is not causal.
 A window of length n has n tokens, and a hidden one is read as the last id of the model's
 vocabulary. The rate is the share of the tokens that are hidden, each by a draw of its own. The loss
 is the mean of -ln p over the hidden tokens, at least one. A token that stands before every text
-(`Tokenizer.bos`) is not read.
+(`Tokenizer.bos`) is not read. A pretrained encoder reads its own [MASK], and [CLS] and [SEP] in the
+place of the first and the last token of a window, which are never hidden (lm.special).
 
 With rate="uniform" the rate t of each window is drawn from (0, 1], and the loss is the sum of
 -ln p over the hidden tokens, divided by t and by n. Its mean over t bounds -ln p of the text from

@@ -113,8 +113,7 @@ def make_steps(
         step = state["step"]
         replicas = {name: leaf for name, leaf in state.items() if name != "step"}
         draws = [samples.drawing(task, config, part) for part in parts]
-        until = -1 if task.masks() else None
-        of_parts = [_step_of_replica(graphdef, config, draw, step, until) for draw in draws]
+        of_parts = [_step_of_replica(graphdef, config, draw, step, task) for draw in draws]
         replicas, measured = jax.lax.switch(
             samples.part_of(parts, step),
             [functools.partial(_each, step_replica, mesh=mesh) for step_replica in of_parts],
@@ -130,10 +129,10 @@ def make_steps(
     return steps
 
 
-# step_replica((state, batch, seed)) -> state, measured: one step, with samples by `draw`, whose
-# targets are below id `until`.
+# step_replica((state, batch, seed)) -> state, measured: one step, with samples of the task by
+# `draw`.
 def _step_of_replica(
-    graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw, step: Array, until: int | None
+    graphdef: nnx.GraphDef, config: TrainConfig, draw: samples.Draw, step: Array, task: Task
 ) -> Callable:
     # (mean nats a predicted token, the memory after the segment); `before` is the memory, or {}
     def loss(params, before, batch, key):
@@ -144,7 +143,11 @@ def _step_of_replica(
             memory = Memory.of_state(before).forgotten(fresh)
         positions, dropout = jax.random.split(key)
         key = jax.random.fold_in(key, 2)
-        (inputs, targets, scored), size = draw(numbers, key, model.config.vocab)
+        hidden, until = model.config.hidden
+        if model.config.special:  # [CLS] and [SEP] take the place of two tokens of the text
+            numbers = numbers[:, 1:-1]
+        (inputs, targets, scored), size = draw(numbers, key, hidden + 1)
+        inputs = model.config.framed(inputs)
         tokens = inputs.shape[1] + model.config.memory
         rows, memory = model(
             inputs,
@@ -158,8 +161,11 @@ def _step_of_replica(
             scan=config.scan,
             rows=True,
         )
+        if model.config.special:
+            rows = rows[:, 1:-1]
         cross_entropy = optax.softmax_cross_entropy_with_integer_labels
         with jax.named_scope("loss"):
+            until = until if task.masks() else None
             nats = of_logits(cross_entropy, model, rows, targets, until)
         mean = nats.mean(where=scored) if scored.dtype == bool else (scored * nats).mean()
         return mean, memory.state() if memory else {}

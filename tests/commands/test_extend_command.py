@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -73,6 +74,32 @@ def test_default_swaps_are_those_that_change_the_model(lab, tmp_path):
     dynamic = MODEL.replace("llama_tied", "llama_dynamic")
     done = lab.start("extend", dynamic, *asked).wait()
     assert done.code == 2 and "can take the place of this model's dynamic_ntk" in done.err
+
+
+def test_an_encoder_is_answered_for_by_masked_scores_and_exported(lab, tmp_path):
+    """With another base in its layers without a window."""
+    folder = shutil.copytree(ROOT / "tests/golden/pretrained/modernbert", tmp_path / "modernbert")
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_parameters"]["full_attention"] = {"rope_type": "default", "rope_theta": 500.0}
+    (folder / "config.json").write_text(json.dumps(config))
+    model, out = f"--model=hf:{folder}", tmp_path / "out"
+    asked = f"--source=files:{lab.folder / 'book.txt'}", "--lengths=32,64", "--last=16"
+    asked += "--places=2", "--swaps=ntk", f"--workdir={tmp_path / 'runs'}", f"--out={out}"
+    done = lab.start("extend", model, *asked).wait()
+    assert done.code == 0, done.err
+    rows = (out / "answer.csv").read_text().splitlines()
+    assert "masked_tokens,first_choices" in rows[0] and "global_rope_theta" in "".join(rows)
+    assert sorted(row.partition(",")[0] for row in rows[1:]) == [
+        "as it is",
+        "ntk",
+        "ntk(factor=2.0)",
+    ]
+    done = lab.start("export", model, "--swap=ntk", "--length=64", f"--out={tmp_path / 'long'}")
+    assert done.wait().code == 0, done.err
+    tokens = np.random.default_rng(0).integers(256, size=64)
+    wanted, long = load(f"hf:{folder}").logits(tokens, swap="ntk"), load(f"hf:{tmp_path / 'long'}")
+    np.testing.assert_allclose(long.logits(tokens), wanted, atol=1e-5)
+    assert long.length == 64 and "base=500.0)[0,3]" not in long.spec
 
 
 def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):

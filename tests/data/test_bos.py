@@ -63,10 +63,10 @@ def test_it_is_what_the_template_begins_with(tmp_path, tokenizer):
     assert tokenizer.bos == BOS and BYTES.bos is None
     assert of_template(tmp_path, "$A </s>").bos is None
     (tokens,) = tokenizer.encode([TEXT])
-    assert tokenizer.begun(tokens)[:2].tolist() == [BOS, tokens[0]]
-    assert BYTES.begun(tokens).tolist() == tokens.tolist()
+    assert tokenizer.framed(tokens)[:2].tolist() == [BOS, tokens[0]]
+    assert BYTES.framed(tokens).tolist() == tokens.tolist()
     (twice,) = tokenizer.encode([np.frombuffer(b"<s>a", np.uint8)])
-    assert tokenizer.begun(twice).tolist() == [BOS, ord("a")]
+    assert tokenizer.framed(twice).tolist() == [BOS, ord("a")]
     assert BOS not in tokens and tokenizer.decode(tokens) == TEXT.tobytes()
 
 

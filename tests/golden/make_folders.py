@@ -27,7 +27,7 @@ from remade import SHORT, TOKENS, shapes, weights
 PINNED = {"torch": "2.13.0", "transformers": "5.24.0"}
 FILE = Path(__file__).parent / "folders.json"
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3", "gemma3_text", "gpt_neox")
-FAMILIES += ("phi3", "olmo2", "olmo3", "smollm3")
+FAMILIES += ("phi3", "olmo2", "olmo3", "smollm3", "modernbert")
 FULL, NEAR = "full_attention", "sliding_attention"
 ABSENT = object()
 
@@ -64,9 +64,9 @@ def logits(config):
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "config.json").write_text(json.dumps(config))
         read = transformers.AutoConfig.from_pretrained(folder)
-    model = transformers.AutoModelForCausalLM.from_config(
-        read, dtype=torch.float32, attn_implementation="eager"
-    ).eval()
+    encoder = config["model_type"] == "modernbert"
+    kind = transformers.AutoModelForMaskedLM if encoder else transformers.AutoModelForCausalLM
+    model = kind.from_config(read, dtype=torch.float32, attn_implementation="eager").eval()
     theirs = {name.replace("embed_out", "lm_head"): w for name, w in weights(config).items()}
     wanted = {name: tuple(p.shape) for name, p in model.named_parameters()}
     assert wanted == {name: w.shape for name, w in theirs.items()}, shapes(config)
@@ -112,6 +112,26 @@ def drawn(family, draw):
             "use_parallel_residual": one(True, False, ABSENT),
             "attention_bias": one(True, ABSENT),
         }
+    elif family == "modernbert":
+        bias, act = one(True, False, ABSENT), one("gelu", ABSENT, "relu")
+        config |= {
+            "num_hidden_layers": one(3, 4, 5),
+            "pad_token_id": 0,
+            "hidden_activation": act,
+            "classifier_activation": act if act == "relu" else one(act, ABSENT, seldom("relu")),
+            "norm_eps": one(1e-5, 1e-2, ABSENT),
+            "layer_norm_eps": seldom(1e-5, 12),
+            "attention_bias": bias,
+            "mlp_bias": bias if seldom(1) is ABSENT else False,
+            "norm_bias": seldom(True, 12),
+            "decoder_bias": seldom(one(False, True), 6),
+            "classifier_bias": seldom(one(False, True), 6),
+            "local_attention": one(8, 9, 20, ABSENT),
+            "global_attn_every_n_layers": one(1, 2, 3, 3, ABSENT),
+            "position_embedding_type": one("absolute", ABSENT),
+        }
+        kinds = [one(FULL, NEAR) for _ in range(config["num_hidden_layers"])]
+        config |= {"layer_types": seldom(kinds, 4)}
     else:
         usual = "mistral" if heads == 16 else "llama"
         config |= {
@@ -231,6 +251,16 @@ def rotation(family, config, draw, one, seldom):
             return top
         top |= {"rope_theta": base, "rope_local_base_freq": one(100.0, ABSENT)}
         return top | {"rope_scaling": scaling if kind != "default" else one(None, ABSENT)}
+    if family == "modernbert":
+        near = {"rope_type": "default", "rope_theta": one(100.0, ABSENT)}
+        near = {name: value for name, value in near.items() if value is not ABSENT}
+        within = {"rope_theta": base, **scaling}
+        within = {name: value for name, value in within.items() if value is not ABSENT}
+        if new:
+            top["rope_parameters"] = {FULL: within, NEAR: one(near, {**scaling, "rope_theta": 50})}
+            return top | {"local_rope_theta": seldom(100.0, 4)}
+        top |= {"global_rope_theta": base, "local_rope_theta": one(100.0, ABSENT)}
+        return top | {"rope_scaling": seldom(scaling, 4)}
     top |= {name: seldom(base) for name in other}
     if new:
         top["rope_parameters"] = {"rope_theta": base, **scaling} if base is not ABSENT else scaling

@@ -6,7 +6,7 @@ In an environment with the pinned packages below, which the project itself does 
     pip install torch==2.13.0 transformers==5.23.0 tokenizers==0.23.3 gguf==0.19.0 accelerate
     python tests/golden/make_pretrained.py
 
-Nothing of pe_jax is imported.
+Nothing of pe_jax is imported. `modernbert` was made by transformers 5.24.0.
 """
 
 import importlib.metadata
@@ -19,7 +19,8 @@ import numpy as np
 import tokenizers
 import torch
 import transformers
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, pre_tokenizers, processors
+from transformers import AutoModelForCausalLM
 
 PINNED = {"torch": "2.13.0", "transformers": "5.23.0", "gguf": "0.19.0", "tokenizers": "0.23.3"}
 ROOT = Path(__file__).parent / "pretrained"
@@ -87,6 +88,14 @@ MODELS = {
         "GPTNeoXConfig",
         SHAPE | {"rope_parameters": HALF, "use_parallel_residual": False, "hidden_act": "gelu_new"},
     ),
+    "modernbert": (
+        "ModernBertConfig",
+        SHAPE
+        | {"num_hidden_layers": 4, "vocab_size": VOCAB + 3, "local_attention": 8}
+        | {"cls_token_id": VOCAB, "sep_token_id": VOCAB + 1, "pad_token_id": 0}
+        | {"bos_token_id": None, "eos_token_id": None}
+        | {"rope_parameters": {"full_attention": YARN, "sliding_attention": LOCAL}},
+    ),
 }
 
 
@@ -97,20 +106,21 @@ def main():
     shutil.rmtree(ROOT, ignore_errors=True)
     for name, (kind, fields) in MODELS.items():
         torch.manual_seed(len(name))
-        config = getattr(transformers, kind)(**fields)
-        model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+        config, encoder = getattr(transformers, kind)(**fields), name == "modernbert"
+        of_tokens = transformers.AutoModelForMaskedLM if encoder else AutoModelForCausalLM
+        model = of_tokens.from_config(config, dtype=torch.float32).eval()
         randomised(model)
         folder = ROOT / name
         model.save_pretrained(folder)
-        (folder / "generation_config.json").unlink()
-        tokenizer().save(str(folder / "tokenizer.json"))
+        (folder / "generation_config.json").unlink(missing_ok=True)
+        tokenizer(encoder).save(str(folder / "tokenizer.json"))
         logits(model, folder)
     for name, write in {"gguf": write_llama, "gguf_gemma3": write_gemma3}.items():
         torch.manual_seed(0)
         folder = ROOT / name
         folder.mkdir(parents=True)
         write(folder / "model.gguf")
-        read = transformers.AutoModelForCausalLM.from_pretrained(
+        read = AutoModelForCausalLM.from_pretrained(
             folder, gguf_file="model.gguf", dtype=torch.float32
         )
         logits(read.eval(), folder)
@@ -134,13 +144,19 @@ def logits(model, folder):
     )
 
 
-def tokenizer():
-    """The 256 bytes and one merge."""
+def tokenizer(encoder=False):
+    """The 256 bytes and one merge; of an encoder with [CLS] before and [SEP] after a text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocab = {character: i for i, character in enumerate(alphabet)} | {"th": 256}
     out = tokenizers.Tokenizer(models.BPE(vocab, [("t", "h")]))
     out.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     out.decoder = decoders.ByteLevel()
+    if encoder:
+        special = ["[CLS]", "[SEP]", "[MASK]"]
+        out.add_special_tokens(special)
+        ids = [(token, out.token_to_id(token)) for token in special]
+        around = {"single": "[CLS] $A [SEP]", "special_tokens": ids}
+        out.post_processor = processors.TemplateProcessing(**around)
     return out
 
 

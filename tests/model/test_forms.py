@@ -28,6 +28,7 @@ FORMS = {
     "normalised again": {"norm": "sandwich", "gated": True},
     "both branches at once": {"parallel": True, "norm": "layer", "activation": "gelu_erf"},
     "another epsilon": {"norm_eps": 0.1},
+    "normalised embeddings": {"norm": "embedded", "masked_head": True},
 }
 
 
@@ -92,6 +93,13 @@ def test_the_cache_holds_the_shared_keys_alone():
     call = nnx.jit(lambda lm: lm(tokens(), Cache.empty(TINY.layers))[1])
     cache = call(built(kv_heads=1))
     assert cache.layers[0].k.shape == (2 * 1, 4, LENGTH)
+
+
+def test_a_loop_over_layers_leaves_out_the_one_without_a_norm():
+    lm = built(norm="embedded", layers=9)
+    of_loop = nnx.jit(lambda lm: lm(tokens(), scan=True)[0])
+    assert_near(of_loop(lm), logits(lm), 1e-5)
+    assert len(lm._groups([lm._bound(i, lm.encodings) for i in range(9)], [LENGTH] * 10, True)) == 2
 
 
 def test_both_branches_read_what_enters_the_layer():

@@ -30,6 +30,7 @@ SWAPS = {
     "llama_linear": "pi(base=5000.0,factor=3.0)",
     "llama_dynamic": "dynamic_ntk(base=5000.0,factor=2.0)",
     "gemma3": "yarn(base=5000.0,factor=4.0,length=16)",
+    "modernbert": "yarn(base=5000.0,factor=4.0,length=16)",
     "llama_longrope": "longrope(base=5000.0,factor=2.0,short=(1.0,1.1),long=(1.5,2.5),length=16)",
 }
 
@@ -42,7 +43,7 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
     theirs = json.loads((GOLDEN / name / "config.json").read_text())
     wanted, default = theirs["rope_parameters"], {"rope_type": "default", "rope_theta": 777.0}
     plain = theirs | {"rope_parameters": default}
-    if name == "gemma3":
+    if by_layers := "full_attention" in wanted:
         local, wanted = wanted["sliding_attention"], wanted["full_attention"]
         plain["rope_parameters"] = {"full_attention": default, "sliding_attention": local}
     folder = Path(shutil.copytree(GOLDEN / name, tmp_path / "plain"))
@@ -52,7 +53,7 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
     encodings = tuple(e.at(32) for e in swap(own, SWAPS[name]))
     config = with_scaling(plain, encodings, 32, own)
     scaling = config["rope_parameters"]
-    if name == "gemma3":
+    if by_layers:
         assert scaling["sliding_attention"] == local
         scaling = scaling["full_attention"]
     usual = {"beta_fast": 32.0, "beta_slow": 1.0} if "yarn" in SWAPS[name] else {}
@@ -63,9 +64,12 @@ def test_an_exported_scaling_gives_the_logits_of_transformers(name, tmp_path):
     np.testing.assert_allclose(found, golden["logits"], atol=1e-4)
     older = {k: v for k, v in plain.items() if k != "rope_parameters"} | {"rope_theta": 777.0}
     older |= {"rope_local_base_freq": local["rope_theta"]} if name == "gemma3" else {}
+    if name == "modernbert":
+        older |= {"global_rope_theta": older.pop("rope_theta"), "local_rope_theta": 100.0}
     before_5 = with_scaling(older, encodings, 32, own)
     assert described(before_5).spec == described(config).spec
-    assert before_5["rope_scaling"]["rope_type"] == scaling["rope_type"]
+    if name != "modernbert":  # which had no scaling there
+        assert before_5["rope_scaling"]["rope_type"] == scaling["rope_type"]
 
 
 def test_the_base_of_a_gpt_neox_keeps_its_name():
@@ -139,6 +143,7 @@ SWAPPED = {
     "olmo2": "yarn(factor=4.0,length=16,truncate=False)",
     "olmo3": "ntk(factor=4.0)",
     "smollm3": "llama3(factor=4.0,length=16)",
+    "modernbert": "ntk(factor=4.0)",
 }
 
 
@@ -152,7 +157,7 @@ def test_a_swap_into_a_random_folder_of_each_family_is_read_back(family):
         if config["model_type"] != family or case.get("refused"):
             continue
         own = described(config).encodings
-        if family == "olmo3" and len(own) == 2:  # all layers have a window
+        if family in ("olmo3", "modernbert") and len(own) == 2:  # all layers have a window
             continue
         wanted = swap(own, spec)
         again = described(with_scaling(config, [e.at(64) for e in wanted], 64, own)).encodings

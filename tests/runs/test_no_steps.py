@@ -322,7 +322,7 @@ def test_what_cannot_be_scored_is_refused(book, tmp_path):
         run_of(book, swaps=(f"{wrong}:Mine",))
     with pytest.raises(ValueError, match="needs parameters"):
         run_of(book, swaps=("learned",))
-    with pytest.raises(ValueError, match="by=place needs metrics with a window for each place"):
+    with pytest.raises(ValueError, match="by=place needs metrics with windows for each place"):
         run_of(book, metrics=("nonoverlapping",))
     with pytest.raises(ValueError, match="trains nothing: name by train.init_from"):
         Run.of({"pe": "rope", "train": {"steps": 0}})

@@ -22,7 +22,7 @@ def weights(config):
             values *= 0.2
         elif len(shape) == 1:
             values = 0.2 * values + (config["model_type"] != "gemma3_text")
-        elif "embed_" not in name or "out" in name:
+        elif "embed" not in name or "out" in name:
             values *= 2 / np.sqrt(shape[1])
         made[name] = values.astype(np.float32)
     return made
@@ -61,6 +61,8 @@ def shapes(config):
     if family in ("gemma3_text", "qwen3"):
         norms |= {"self_attn.q_norm": head, "self_attn.k_norm": head}
     layer, top, last = "model.layers", ("model.embed_tokens", "lm_head"), "model.norm"
+    if family == "modernbert":
+        return of_modernbert(config)
     if neox:
         layer, top, last = (
             "gpt_neox.layers",
@@ -77,4 +79,35 @@ def shapes(config):
         every |= {f"{layer}.{i}.{name}": ((size,), neox) for name, size in norms.items()}
         every |= {f"{layer}.{i}.{name}": row for name, row in rows.items()}
     out |= {f"{name}.weight": shape for name, (shape, _) in every.items()}
+    return out | {f"{name}.bias": shape[:1] for name, (shape, bias) in every.items() if bias}
+
+
+def of_modernbert(config):
+    """The same of a ModernBERT, whose first layer has no norm before attention."""
+    d, f = config["hidden_size"], config["intermediate_size"]
+    attention, mlp, norm, classifier = (
+        config.get(f"{name}_bias", False) for name in ("attention", "mlp", "norm", "classifier")
+    )
+    every = {
+        "model.embeddings.tok_embeddings": ((256, d), False),
+        "model.embeddings.norm": ((d,), norm),
+        "model.final_norm": ((d,), norm),
+        "head.dense": ((d, d), classifier),
+        "head.norm": ((d,), norm),
+        "decoder": ((256, d), config.get("decoder_bias", True)),
+    }
+    for i in range(config["num_hidden_layers"]):
+        rows = {
+            "attn_norm": ((d,), norm),
+            "attn.Wqkv": ((3 * d, d), attention),
+            "attn.Wo": ((d, d), attention),
+            "mlp_norm": ((d,), norm),
+            "mlp.Wi": ((2 * f, d), mlp),
+            "mlp.Wo": ((d, f), mlp),
+        }
+        every |= {f"model.layers.{i}.{name}": row for name, row in rows.items()}
+    del every["model.layers.0.attn_norm"]
+    out = {f"{name}.weight": shape for name, (shape, _) in every.items()}
+    if config.get("tie_word_embeddings", True):
+        del out["decoder.weight"]
     return out | {f"{name}.bias": shape[:1] for name, (shape, bias) in every.items() if bias}
