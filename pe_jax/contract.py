@@ -55,7 +55,7 @@ def check_class(cls: type, contract: type) -> None:
             own(self)  # which may call it too
 
         cls.__post_init__ = __post_init__  # pyright: ignore[reportAttributeAccessIssue]
-    fields, known = cls.__dict__.get("__annotations__", {}), hooks(contract)
+    fields, known = inspect.get_annotations(cls), hooks(contract)
     if taken := [name for name in fields if name in known]:
         raise TypeError(f"{cls.__name__}.{taken[0]} is a field, and the hook's name: rename it")
     for name, function in vars(cls).items():

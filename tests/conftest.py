@@ -17,6 +17,7 @@ from typing import Any
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.pop("COLUMNS", None)
+os.environ.pop("PYTHONUNBUFFERED", None)  # users do not set it
 os.unsetenv("COLUMNS")  # readline, which pytest imports, sets it for the processes of tests
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", "")  # nothing in the user's own folders
 os.environ.setdefault(

@@ -162,9 +162,9 @@ class _Sweep:
 
     def _start(self, id: str, item: Item, engine: Any) -> None:
         folder, resources = item.folder.path, item.run.resources
-        # Without the working directory on the path, unless it is on this process's own: a user's
-        # file there could hide a module.
-        flags = [] if os.getcwd() in sys.path else ["-P"]
+        # Unbuffered, so that the error ends the log; without the working directory on the path,
+        # unless it is on this process's own: a user's file there could hide a module.
+        flags = ["-u"] if os.getcwd() in sys.path else ["-u", "-P"]
         self.plan(id)  # another sweep of this folder may have asked for something else meanwhile
         command = [sys.executable, *flags, "-m", "pe_jax", "run"]
         command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
