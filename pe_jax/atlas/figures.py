@@ -33,9 +33,11 @@ WORDS = {
 }
 
 
-def of_layer(measured: Measured, weights: Sequence[np.ndarray] = ()) -> Iterator[Drawn]:
-    """The figures of one layer, as far as there is something to show; `weights` are of a
-    trained model (`weights.of_model`).
+def of_layer(
+    measured: Measured, weights: Sequence[np.ndarray] = (), parts: Sequence[Any] = ()
+) -> Iterator[Drawn]:
+    """The figures of one layer, as far as there is something to show; `weights`, of
+    `weights.of_model`, and `parts`, of `carriers.of_model`, are of a trained model.
     """
     layer = measured.layer
     if measured.same.acts or measured.random is not None:
@@ -49,6 +51,8 @@ def of_layer(measured: Measured, weights: Sequence[np.ndarray] = ()) -> Iterator
         yield _positions(layer)
     if weights:
         yield _attention(weights, layer.train_length)
+    if parts:
+        yield _carriers(parts)
 
 
 def _spread(count: int, most: int) -> list[int]:
@@ -294,6 +298,26 @@ def _attention(weights: Sequence[Float[np.ndarray, "H T"]], train: int) -> Drawn
         f"The trained model's mean weight of a key against its distance, at {longest} tokens of "
         "the text that is evaluated: of the last eighth of the queries. Dotted: all weights equal. "
         f"{BEYOND}",
+        figure,
+    )
+
+
+def _carriers(parts: Sequence[Any]) -> Drawn:
+    with plane.panels(1, 1, WIDTH, 0.5 + 0.3 * len(parts)) as (figure, (axes,)):
+        for i, deed in enumerate(parts[0].lost):
+            nats = [one.lost[deed] for one in parts]
+            mean, half = np.array([(np.nan,) * 2 if isinstance(n, str) else n[:2] for n in nats]).T
+            y, colour = np.arange(len(parts)) + 0.17 * (i - 1.5), COLOURS[i]
+            axes.errorbar(mean, y, xerr=half, fmt="o", markersize=3, color=colour, label=deed)
+        axes.axvline(0, **GUIDE)
+        axes.set_yticks(range(len(parts)), [one.name.replace(" of ", " of\n") for one in parts])
+        axes.invert_yaxis()
+        axes.set(xlabel="nats lost", ylabel=" ")  # room: names are wider at 200 dots an inch
+        _legend(figure, [axes])
+    return Drawn(
+        "carriers",
+        "What predictions of the trained model lose where one part alone has the tokens at one "
+        "position, in another order, or at higher positions, with intervals of 95 % over windows.",
         figure,
     )
 

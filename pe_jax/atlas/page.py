@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pe_jax.atlas import figures, weights
+from pe_jax.atlas import carriers, figures, weights
 from pe_jax.atlas.layer import Layer
 from pe_jax.atlas.properties import COLUMNS, NOTES, Measured, Properties, by_group
 from pe_jax.report import sheet, style
@@ -19,20 +19,27 @@ FIGURES = "figures"
 
 
 def write(
-    layers: Sequence[Layer], out: Path, command: str, update: Callable[[int, str], None]
+    layers: Sequence[Layer],
+    out: Path,
+    command: str,
+    update: Callable[[int, str], None],
+    of_carriers: bool = False,
 ) -> list[Path]:
     """Writes atlas.html, properties.md and .csv and, of several encodings, distances and maps
     (.png, .pdf) into `out`, and NAME.FIGURE.png and .pdf of every encoding into `out`/figures.
+    With `of_carriers` also carriers.md and .csv, of trained models.
     Returns the paths of the files in `out` itself. `update` gets the number of finished layers and
     the name of the next. Nothing is written where one of them fails.
     """
-    measured, entries = [], []
+    measured, entries, tables = [], [], []
     with atomic.together(out) as draft, atomic.together(out / FIGURES) as drafts:
         for i, (layer, name) in enumerate(zip(layers, _names(layers), strict=True)):
             update(i, layer.name)
             one = Measured.of(layer)
             trained = weights.of_model(layer.trained) if layer.trained else ()
-            drawn = _save(figures.of_layer(one, trained), drafts, f"{name}.")
+            parts = carriers.of_model(layer.trained) if of_carriers and layer.trained else []
+            tables += [carriers.sheet(layer.name, parts)] if parts else []
+            drawn = _save(figures.of_layer(one, trained, parts[1:]), drafts, f"{name}.")
             measured.append(one)
             entries.append({"layer": layer, "texts": one.properties.texts, "figures": drawn})
         update(len(layers), "writing")
@@ -50,6 +57,9 @@ def write(
         atomic.write(draft / "properties.md", sheet.markdown(sheets(rows)))
         atomic.write(draft / "properties.csv", sheet.csv(sheets(rows)))
         atomic.write(draft / "atlas.html", html)
+        if tables:
+            atomic.write(draft / "carriers.md", sheet.markdown(tables))
+            atomic.write(draft / "carriers.csv", sheet.csv(tables))
         written = sorted(path.name for path in draft.iterdir())
     return [out / name for name in written]
 

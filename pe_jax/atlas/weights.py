@@ -105,16 +105,16 @@ def _program(
     return run, logits
 
 
-def sequences(model: Trained) -> Int[np.ndarray, "W T"]:
-    """Sequences of four training lengths of the text that is evaluated, or the longest samples of
-    the task of one, two or four; of fewer tokens where there is less text, or where the encodings
-    serve fewer.
+def sequences(model: Trained, count: int | None = None) -> Int[np.ndarray, "W T"]:
+    """Sequences, SEQUENCES or `count`, of four training lengths of the text that is evaluated, or
+    the longest samples of the task of one, two or four; of fewer tokens where there is less text,
+    or where the encodings serve fewer.
     """
-    run, length = model.run, model.run.train.length
+    run, length, count = model.run, model.run.train.length, count or SEQUENCES
     limits = [n for e in run.encodings if (n := e.limit()) is not None]
     most = min([max(MOST, run.encodings[0].dims.train_len), *limits])
     if not run.task.reads_text:
-        keys = jax.random.split(jax.random.key(0), SEQUENCES)
+        keys = jax.random.split(jax.random.key(0), count)
         lengths = [n for n in (length, 2 * length, 4 * length) if run.task.has(n)]
         longest = max((n for n in lengths if run.task.size(n) <= most), default=min(lengths))
         drawn = jax.vmap(lambda key: run.task.sample(key, jnp.int32(longest), longest).tokens)(keys)
@@ -125,7 +125,7 @@ def sequences(model: Trained) -> Int[np.ndarray, "W T"]:
     long = [d for d in documents if len(d) >= most] or documents[:1]
     size = min(most, len(long[-1]))
     rng, cuts = np.random.default_rng(0), []
-    for i in range(SEQUENCES):
+    for i in range(count):
         document = long[i % len(long)]
         start = int(rng.integers(0, len(document) - size + 1))
         cuts.append(document[start : start + size])

@@ -1,13 +1,14 @@
 """An atlas of encodings: what each does to attention, in figures, a table and one HTML page.
 
     pe-jax atlas --out=DIR [--encodings=rope,alibi,path/to/file.py:Class]
-                 [--workdir=RUN]
+                 [--workdir=RUN [--carriers]]
 
 Writes DIR/atlas.html, properties.md and .csv, of several encodings two overview figures, and
 DIR/figures with every figure as .png and .pdf. Without --encodings it has all of the table, with
 their parameters at their initial values; with --workdir the encodings of finished runs, with
 trained parameters and the attention of the trained models; those that --encodings names are added,
-at their initial values.
+at their initial values. With --carriers also carriers.md and .csv: what each trained model loses
+where one part alone, such as an encoding or the causal mask, does not know the positions.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 OPTIONS = cli.Options()
 _ENCODINGS = OPTIONS.string("encodings", None, "Specs with commas; default: every encoding.")
 _WORKDIR = OPTIONS.string("workdir", None, "Folder of a finished run, DIR/<run id>, or of runs.")
+_CARRIERS = OPTIONS.boolean("carriers", False, "Which parts of the models carry position.")
 _OUT = OPTIONS.string("out", None, "Folder to write.", required=True)
 
 
@@ -37,10 +39,12 @@ def main() -> int:
     from pe_jax.runs.progress import Display
 
     out = console.folder(_OUT.value) or Path()
+    if _CARRIERS.value and _WORKDIR.value is None:
+        raise ValueError("--carriers needs trained models: give their folder by --workdir")
     layers = list(_layers())  # all, so that mistakes are found before the first figure
     with Display() as display:
         show = functools.partial(display.update, "atlas", total=len(layers))
-        written = write(layers, out, cli.command_line(), show)
+        written = write(layers, out, cli.command_line(), show, _CARRIERS.value)
     for path in written:
         print(path)
     return 0

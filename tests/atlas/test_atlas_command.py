@@ -10,7 +10,7 @@ import pytest
 from commands import Lab, run_of, the_run
 from test_properties import MINE
 
-from pe_jax.atlas import weights
+from pe_jax.atlas import carriers, weights
 from pe_jax.runs.run import Run
 from pe_jax.runs.trained import Trained
 
@@ -38,11 +38,12 @@ def start(lab, *arguments):
 @pytest.mark.slow
 def test_specs_a_users_file_and_a_run(lab, workdir, tmp_path):
     mine, out = f"{lab.folder / 'mine.py'}:Mine", tmp_path / "out"
-    done = start(lab, f"--encodings=alibi,{mine}", f"--workdir={workdir}", f"--out={out}")
+    chosen = f"--encodings=alibi,{mine}", f"--workdir={workdir}", "--carriers"
+    done = start(lab, *chosen, f"--out={out}")
     assert done.code == 0, done.err
     assert done.out.splitlines() == [str(path) for path in sorted(out.iterdir()) if path.is_file()]
     figures = {path.name for path in (out / "figures").iterdir()}
-    want = {"alibi.logits", "mine_py_Mine.distance", "t5+rope.attention", "t5+rope.rotary"}
+    want = {"alibi.logits", "mine_py_Mine.distance", "t5+rope.attention", "t5+rope.carriers"}
     assert {f"{name}.{kind}" for name in want for kind in ("png", "pdf")} <= figures
     page = (out / "atlas.html").read_text()
     assert not re.search(r'(src|href)="(?!#|data:)', page)
@@ -51,6 +52,10 @@ def test_specs_a_users_file_and_a_run(lab, workdir, tmp_path):
         rows = list(csv.DictReader(file))
     assert {row["encoding"] for row in rows} == {"alibi", mine, "t5+rope"}
     assert {row["decays"] for row in rows if row["encoding"] in ("alibi", mine)} == {"all"}
+    with (out / "carriers.csv").open() as file:
+        parts = list(csv.DictReader(file))
+    assert [row["part"] for row in parts] == ["the model as it is", "T5", "RoPE", "causal mask"]
+    assert all("±" in row["frozen"] and int(row["reach"]) < 16 for row in parts)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +66,7 @@ def test_specs_a_users_file_and_a_run(lab, workdir, tmp_path):
         (["--encodings="], "--encodings names none"),
         (["--encodings=randomized+learned"], "give learned room"),
         (["--workdir=nowhere"], "no finished run in 'nowhere'"),
+        (["--carriers"], "give their folder by --workdir"),
     ],
 )
 def test_mistakes_are_refused_in_one_line(lab, tmp_path, arguments, words):
@@ -121,3 +127,24 @@ def test_weights_equal_those_of_the_matrices(workdir):
     logits = np.where(j <= i, logits + bias[:, np.maximum(i - j, 0)], -np.inf)
     want = np.exp(logits - logits.max(-1, keepdims=True))
     np.testing.assert_allclose(found, want / want.sum(-1, keepdims=True), atol=1e-5)
+
+
+@pytest.mark.parametrize("task", [{"name": "markov"}, {"name": "markov", "masked": True}, None])
+def test_carriers_are_measured_at_scored_tokens(workdir, monkeypatch, task):
+    given = []
+    monkeypatch.setattr(carriers, "measure", lambda *arguments: given.extend(arguments) or [])
+    model, length = Trained.of(workdir), run_of().train.length
+    if task:
+        evaluated = {"lengths": (length,)}
+        config = {"pe": "nope", "task": task, "train": {"length": length}, "eval": evaluated}
+        model = dataclasses.replace(model, run=Run.of(config))
+    carriers.of_model(model)
+    config, _, _, (tokens, targets, places), ids = given
+    assert tokens.shape == (carriers.WINDOWS, length)
+    if task and task.get("masked"):
+        assert ids == config.vocab - 1 == 8
+        assert (tokens[np.arange(len(places)), places] == 8).all() and (targets < 8).all()
+    else:
+        assert ids == config.vocab and set(places) == {*range(length // 2, length)}
+        inner = places < length - 1
+        np.testing.assert_array_equal(tokens[inner, places[inner] + 1], targets[inner])
