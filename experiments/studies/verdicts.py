@@ -2,8 +2,9 @@
 
     python -m experiments.studies.verdicts STUDY [FOLDER]
 
-STUDY is rope_base, code_8, noise, hybrids, tasks_solved or code_5m; FOLDER has its records, by
-default results/STUDY. The docstring of configs/STUDY.py has the predictions that are numbered here.
+STUDY is rope_base, code_8, noise, hybrids, carriers, tasks_solved or code_5m; FOLDER has its
+records, by default results/STUDY. The docstring of configs/STUDY.py has the predictions that are
+numbered here.
 """
 
 from __future__ import annotations
@@ -16,16 +17,17 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
 from scipy.stats import spearmanr
 
-from configs import code_8, hybrids, noise, rope_base
+from configs import carriers, code_8, hybrids, noise, rope_base
+from configs.carriers import DELTA, KIMI
 from pe_jax.record import AS_TRAINED, Replica, Result
 from pe_jax.report import stats
-from pe_jax.report.study import HEADROOM, Study, load
+from pe_jax.report.study import HEADROOM, Group, Study, load
 from pe_jax.report.words import plusminus
 from pe_jax.specs.parse import parse
 
@@ -273,7 +275,52 @@ def of_noise(study: Study) -> Iterator[str]:
     )
 
 
-# hybrids
+# hybrids, carriers
+
+
+class Use(NamedTuple):
+    """Whether a model uses the context at a length; None: it has not solved its task at L."""
+
+    used: bool | None
+    share: float  # of the headroom, in percent; NaN: there is none
+    text: str
+
+
+def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) -> dict[Any, Use]:
+    """By the rules of configs/hybrids.py, at `times` L."""
+    task, length = group.runs[0].config["task"]["name"], group.train_length
+    metric, at = (
+        {"markov": "last_bits", "text": "same_targets"}.get(task, "accuracy"),
+        times * length,
+    )
+    out = {}
+    if metric == "accuracy":
+        for name, run in runs.items():
+            there = values(study, run, metric, at)
+            solved = [s for s, v in values(study, run, metric, length).items() if v >= 99]
+            used = all(there[seed] >= 90 for seed in solved) if len(solved) >= 2 else None
+            text = f"{statistics.fmean(there.values()):.0f} %, {len(solved)} seeds solved"
+            out[name] = Use(used, math.nan, text)
+        return out
+    gains = tested({f"{name}": gain(study, run, metric, at) for name, run in runs.items()})
+    for name, run in runs.items():
+        shares = values(study, run, HEADROOM.name, at)
+        share = statistics.fmean(shares.values()) if shares else math.nan
+        above = values(study, run, "above_bayes", length)
+        solved = task == "text" or statistics.fmean(above.values()) <= 0.01
+        told = gains[f"{name}"]
+        used = told.told > 0 and share >= 25 if solved and not math.isnan(share) else None
+        text = f"{told}, share {share:.0f} %{'' if solved else ', not solved at L'}"
+        out[name] = Use(used, share, text)
+    return out
+
+
+def counted(cases: int, holding: Sequence[bool], need: float = 1.0) -> str:
+    """The verdict on a prediction of so many cases by those that are decided."""
+    decided = 2 * len(holding) >= cases
+    verdict = words(sum(holding) >= need * len(holding) if decided else None)
+    return f"{verdict} ({sum(holding)} of {len(holding)} decided of {cases})"
+
 
 Shape = tuple[str, str, int]
 """The encoding of the global layers, which these are, and the window of the others."""
@@ -289,47 +336,22 @@ def of_hybrids(study: Study) -> Iterator[str]:
     shares: dict[Shape, float] = {}  # on Markov chains at 4 L
     for group in study.groups:
         runs = {shapes[run.label]: run for run in group.runs if run.label in shapes}
-        task, length = group.runs[0].config["task"]["name"], group.train_length
-        metric = {"markov": "last_bits", "text": "same_targets"}.get(task, "accuracy")
+        task = group.runs[0].config["task"]["name"]
         for times in (4, 16):
-            at = times * length
-            if task == "induction":
-                for shape, run in runs.items():
-                    there = values(study, run, metric, at)
-                    solved = [s for s, v in values(study, run, metric, length).items() if v >= 99]
-                    if len(solved) >= 2:
-                        uses[task, shape, times] = all(there[seed] >= 90 for seed in solved)
-                    mean = statistics.fmean(there.values())
-                    yield f"{task}, {shape} at {times} L: {mean:.0f} %, {len(solved)} seeds solved"
-                continue
-            gains = tested({f"{s}": gain(study, run, metric, at) for s, run in runs.items()})
-            for shape, run in runs.items():
-                used = values(study, run, HEADROOM.name, at)
-                share = statistics.fmean(used.values()) if used else math.nan
-                above = values(study, run, "above_bayes", length)
-                solved = task == "text" or statistics.fmean(above.values()) <= 0.01
-                told = gains[f"{shape}"]
-                if solved and not math.isnan(share):
-                    uses[task, shape, times] = told.told > 0 and share >= 25
+            for shape, use in uses_of(study, group, runs, times).items():
+                yield f"{task}, {shape} at {times} L: {use.text}"
+                if use.used is not None:
+                    uses[task, shape, times] = use.used
                     if (task, times) == ("markov", 4):
-                        shares[shape] = share
-                yield (
-                    f"{task}, {shape} at {times} L: {told}, share {share:.0f} %"
-                    f"{'' if solved else ', not solved at L'}"
-                )
-
-    def count(cases: int, holding: Sequence[bool], need: float = 1.0) -> str:
-        decided = 2 * len(holding) >= cases
-        verdict = words(sum(holding) >= need * len(holding) if decided else None)
-        return f"{verdict} ({sum(holding)} of {len(holding)} decided of {cases})"
+                        shares[shape] = use.share
 
     both = "markov", "induction"
     nope = [u for (task, shape, _), u in uses.items() if task in both and shape[0] == "nope"]
     rope = [
         not u for (task, s, n), u in uses.items() if task in both and s[0] == "rope" and n == 16
     ]
-    yield f"1. Hybrids with NoPE use the context at 4 L and 16 L: {count(16, nope)}"
-    yield f"2. No hybrid with RoPE uses it at 16 L: {count(8, rope)}"
+    yield f"1. Hybrids with NoPE use the context at 4 L and 16 L: {counted(16, nope)}"
+    yield f"2. No hybrid with RoPE uses it at 16 L: {counted(8, rope)}"
     order = "nope", "partial_rope", "p_rope", "rope"
     pairs = [
         ((a, layers, window), (b, layers, window))
@@ -337,16 +359,52 @@ def of_hybrids(study: Study) -> Iterator[str]:
         for a, b in itertools.pairwise(order)
     ]
     falls = [shares[a] > shares[b] for a, b in pairs if a in shares and b in shares]
-    yield f"3. Shares fall from nope to rope: {count(12, falls, 10 / 12)}"
+    yield f"3. Shares fall from nope to rope: {counted(12, falls, 10 / 12)}"
     one, two = hybrids.LAYERS
     rises = [
         shares[name, two, window] > shares[name, one, window]
         for name, window in itertools.product(order, hybrids.WINDOWS)
         if {(name, one, window), (name, two, window)} <= shares.keys()
     ]
-    yield f"4. Two global layers use more than one: {count(8, rises, 7 / 8)}"
+    yield f"4. Two global layers use more than one: {counted(8, rises, 7 / 8)}"
     text = [not u for (task, _, n), u in uses.items() if task == "text" and n == 4]
-    yield f"5. No hybrid uses the context of code: {count(4, text)}"
+    yield f"5. No hybrid uses the context of code: {counted(4, text)}"
+
+
+def of_carriers(study: Study) -> Iterator[str]:
+    uses: dict[tuple[str, str, int], bool] = {}
+    order: dict[str, Difference] = {}
+    for group in study.groups:
+        runs = {run.label: run for run in group.runs}
+        task = group.runs[0].config["task"]["name"]
+        for times in (4, 16) if task == "text" else (4, 16, 64):
+            for name, use in uses_of(study, group, runs, times).items():
+                yield f"{task}, {name} at {times} L: {use.text}"
+                if use.used is not None:
+                    uses[task, name, times] = use.used
+        if task == "markov":
+            at, solved = 16 * group.train_length, {name for t, name, _ in uses if t == "markov"}
+            pairs = [name for name in (DELTA, KIMI) if {name, "forget_gate"} <= solved]
+            far = {name: values(study, run, "last_bits", at) for name, run in runs.items()}
+            order = tested({name: less(far["forget_gate"], far[name]) for name in pairs})
+
+    def decided(task: str, names: Sequence[str], times: Sequence[int], use: bool) -> list[bool]:
+        cases = [(task, name, n) for name in names for n in times]
+        return [uses[case] == use for case in cases if case in uses]
+
+    recurrent = decided("markov", carriers.RECURRENT, (4, 16, 64), True)
+    yield f"1. A recurrence with NoPE uses the context of chains: {counted(9, recurrent)}"
+    rope = [v for task in carriers.TASKS for v in decided(task, [carriers.ROPE], [16], False)]
+    yield f"2. RoPE beside it does not at 16 L: {counted(3, rope)}"
+    nope = [v for task in carriers.TASKS for v in decided(task, [DELTA], [16], True)]
+    yield f"3. NoPE beside it does: {counted(3, nope)}"
+    yield f"4. More than forget_gate: {counted(2, [d.told > 0 for d in order.values()])}"
+    yield from (f"     {name}: {difference}" for name, difference in order.items())
+    alone = decided("flip_flop", ("rope", "nope", "alibi"), [16], False)
+    delta = decided("flip_flop", (DELTA, KIMI), [64], True)
+    yield f"5. Flip-flop: {counted(5, delta + alone)}"
+    every = (*carriers.ALONE, *carriers.RECURRENT, carriers.ROPE)
+    yield f"6. No model uses the context of code: {counted(8, decided('text', every, [4], False))}"
 
 
 # tasks_solved
@@ -392,6 +450,7 @@ VERDICTS = {
     "code_8": of_code_8,
     "noise": of_noise,
     "hybrids": of_hybrids,
+    "carriers": of_carriers,
     "tasks_solved": of_tasks_solved,
     "code_5m": of_code_5m,
 }

@@ -1,13 +1,14 @@
 """Verdicts of studies follow their rules, on records that no run has made."""
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scored import rows, scored
 
-from configs import code_8, hybrids, noise, rope_base, tasks_solved
+from configs import carriers, code_8, hybrids, noise, rope_base, tasks_solved
 from experiments.studies import verdicts
 from pe_jax.record import Baseline
 from pe_jax.report.study import Study
@@ -142,40 +143,34 @@ def test_components_of_noise_are_the_variances_of_their_runs():
 
 
 def chains(shares, above=0.005):
-    """The 16 hybrids on Markov chains with these shares of the headroom, at 4 L and 16 L."""
-    bayes = {64: 2.8, 256: 2.6, 1024: 2.5}
+    """Models on Markov chains with these shares of the headroom, at 4 L, 16 L and 64 L."""
+    bayes = {64: 2.8, 256: 2.6, 1024: 2.5, 4096: 2.48}
     baselines = tuple(
         Baseline(name="bayes", metric="last_bits", length=n, value=v) for n, v in bayes.items()
     )
-    for name in hybrids.GLOBAL:
-        for layers in hybrids.LAYERS:
-            for window in hybrids.WINDOWS:
-                used = shares(name, layers)
-                seeds = [
-                    {
-                        n: 2.8 - used * (2.8 - v) + above + 0.001 * s * (n > 64)
-                        for n, v in bayes.items()
-                    }
-                    for s in (-1, 0, 1)
-                ]
-                config = {"task": {"name": "markov"}, "train": {"length": 64}}
-                made = scored(
-                    str(parse(hybrids.hybrid(name, layers, window))),
-                    seeds,
-                    metric="last_bits",
-                    config=config,
-                    more=rows([{64: above}] * 3, metric="above_bayes"),
-                )
-                yield dataclasses.replace(made, baselines=baselines)
+    for spec, used in shares.items():
+        seeds = [
+            {n: 2.8 - used * (2.8 - v) + above + 0.001 * s * (n > 64) for n, v in bayes.items()}
+            for s in (-1, 0, 1)
+        ]
+        config = {"task": {"name": "markov"}, "train": {"length": 64}}
+        more = rows([{64: above}] * 3, metric="above_bayes")
+        made = scored(spec, seeds, metric="last_bits", config=config, more=more)
+        yield dataclasses.replace(made, baselines=baselines)
+
+
+def of_hybrids(shares):
+    """The shares of the 16 hybrids, by their specs."""
+    shapes = itertools.product(hybrids.GLOBAL, hybrids.LAYERS, hybrids.WINDOWS)
+    return {str(parse(hybrids.hybrid(*shape))): shares(*shape[:2]) for shape in shapes}
 
 
 SHARES = {"nope": 0.6, "partial_rope": 0.4, "p_rope": 0.2, "rope": -0.2}
 
 
 def test_hybrids_use_the_context_from_a_quarter_of_the_headroom_on():
-    lines = said(
-        verdicts.of_hybrids, chains(lambda name, layers: SHARES[name] + 0.05 * len(layers))
-    )
+    shares = of_hybrids(lambda name, layers: SHARES[name] + 0.05 * len(layers))
+    lines = said(verdicts.of_hybrids, chains(shares))
     assert "(8 of 8 decided of 16)" in line(lines, "1.") and "holds" in line(lines, "1.")
     assert "(4 of 4 decided of 8)" in line(lines, "2.") and "holds" in line(lines, "2.")
     assert "holds (12 of 12" in line(lines, "3.") and "holds (8 of 8" in line(lines, "4.")
@@ -183,8 +178,39 @@ def test_hybrids_use_the_context_from_a_quarter_of_the_headroom_on():
 
 
 def test_hybrids_that_have_not_solved_the_task_do_not_count():
-    lines = said(verdicts.of_hybrids, chains(lambda name, layers: 0.5, above=0.02))
+    shares = of_hybrids(lambda name, layers: 0.5)
+    lines = said(verdicts.of_hybrids, chains(shares, above=0.02))
     assert all("undecided (0 of 0" in line(lines, f"{n}.") for n in (1, 2, 3, 4, 5))
+
+
+def retrieved(task, right, lengths=(64, 256, 1024, 4096)):
+    """Models that answer so many in 100 beyond 64 tokens."""
+    config = {"task": {"name": task}, "train": {"length": 64}}
+    for spec, value in right.items():
+        seeds = [{n: 100.0 if n == 64 else value for n in lengths}] * 3
+        yield scored(spec, seeds, metric="accuracy", config=config)
+
+
+RECURRENT = dict.fromkeys(carriers.RECURRENT, 0.9) | {carriers.ROPE: -0.2}
+ALONE = dict(zip(carriers.ALONE, (-0.3, -0.1, 0.3, 0.7), strict=True))
+
+
+def test_a_recurrence_lets_layers_without_positions_read_far():
+    right = {spec: 100.0 if share > 0.5 else 30.0 for spec, share in (ALONE | RECURRENT).items()}
+    tasks = [*retrieved("induction", right), *retrieved("flip_flop", right)]
+    lines = said(verdicts.of_carriers, [*chains(ALONE | RECURRENT), *tasks])
+    cases = {1: 9, 2: 3, 3: 3, 4: 2, 5: 5}
+    for number, count in cases.items():
+        assert f"holds ({count} of {count} decided of " in line(lines, f"{number}."), lines
+    assert "undecided (0 of 0 decided of 8)" in line(lines, "6.")
+    assert sum("told" in s for s in lines if s.startswith("     ")) == 2
+
+
+def test_a_recurrence_that_loses_is_against_it():
+    worse = RECURRENT | {carriers.KIMI: 0.2, carriers.ROPE: 0.6}
+    lines = said(verdicts.of_carriers, chains(ALONE | worse))
+    assert "fails (6 of 9" in line(lines, "1.") and "undecided (0 of 1" in line(lines, "2.")
+    assert "fails (1 of 2" in line(lines, "4.")
 
 
 def answers(reach, solved=5):
