@@ -5,7 +5,7 @@ A part is an encoding, a window, the causal mask, a mixer, or the decay or convo
 Its hooks get the tokens in another order, at the positions of the places, and what they give is put
 back: RoPE turns a token by the angle of another place, a convolution sees other neighbours. Of each
 window one target is scored. A causal model reads no token beyond the one at which it is predicted,
-which stays the last: no part can show the target, whatever is done to it.
+which stays the last: no disturbed part can show the target.
 
 Axes: W windows, T tokens, V ids that may be predicted.
 """
@@ -51,15 +51,15 @@ NOTE = Note(
 )
 
 
-class Deed(NamedTuple):
-    """What is done to a part, in numbers, so that one program serves all deeds."""
+class Disturbance(NamedTuple):
+    """How a part is disturbed, in numbers, so that one program serves all of them."""
 
     radius: float = 0.0  # tokens are ordered anew, less than so many places from their own
     same: bool = False  # all have the position of the first
     shift: int = 0  # of positions
 
 
-# An encoding to which it is done
+# A disturbed encoding
 
 TAKEN = {"x": (-2,), "tokens": (-1,), "q": (-3,), "k": (-3,), "logits": (-2, -1)}
 """The axes of tokens of a hook's arguments."""
@@ -72,7 +72,7 @@ ENTRIES = {"rate": "decay", "taps": "convolution"}
 
 @dataclasses.dataclass(frozen=True)
 class _Disturbed(Encoding):
-    # (the encoding, the order of the tokens, the deed, the entry of `init` to which it is done)
+    # (the encoding, the order of the tokens, the disturbance, the disturbed entry of `init`)
     by: Any = dataclasses.field(default=None, compare=False, kw_only=True)
 
 
@@ -139,7 +139,7 @@ def _ordered(a: Any, order: Int[Array, "T"], axes: tuple[int, ...]) -> Any:
     return a
 
 
-# A model in which it is done to one part
+# A model with one disturbed part
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,10 +198,12 @@ class Windows(NamedTuple):
     places: Int[np.ndarray, "W"]
 
 
-# ln p of the first `ids` ids at the places, [W, V], with the deed done to a part; `members`, with
+# ln p of the first `ids` ids at the places, [W, V], with a part disturbed; `members`, with
 # masks, are set for T tokens.
 @functools.partial(jax.jit, static_argnums=(0, 1, 2, 3))
-def _log_probabilities(config, members, ids, part, params, windows: Windows, deed: Deed):
+def _log_probabilities(
+    config, members, ids, part, params, windows: Windows, disturbance: Disturbance
+):
     masked = dataclasses.replace(config, attention="dense", causal=False)  # by a member
     own = tuple(e for e in members if not isinstance(e, _Mask))
     model = nnx.merge(structure(masked, own)[0], params, copy=True)
@@ -211,10 +213,10 @@ def _log_probabilities(config, members, ids, part, params, windows: Windows, dee
         T, key = len(tokens), jax.random.key(0)
         same, free = jnp.arange(T), jnp.arange(T) < (place if config.causal else T)
         noise = jax.random.uniform(jax.random.fold_in(key, target * T + place), (T,))
-        away = 0 if part.entry else deed.radius * noise
+        away = 0 if part.entry else disturbance.radius * noise
         order = jnp.argsort(jnp.where(free, same + away, jnp.inf))
-        by = [(same, Deed(), "")] * len(members)
-        by[part.member] = order, deed, part.entry
+        by = [(same, Disturbance(), "")] * len(members)
+        by[part.member] = order, disturbance, part.entry
         disturbed = tuple(_disturbed(e, *how) for e, how in zip(members, by, strict=True))
         size = place + 1 if config.causal else None
         rows, _ = model(tokens[None], encodings=disturbed, key=key, size=size, rows=True)
@@ -228,7 +230,7 @@ class Measured(NamedTuple):
 
     name: str
     reach: int
-    lost: Mapping[str, Interval | str]  # nats by deed; a text: why it cannot be done
+    lost: Mapping[str, Interval | str]  # nats by disturbance; a text: why there are none
 
     @property
     def carries(self) -> bool:
@@ -243,48 +245,48 @@ def measure(
     """The model as it is, then each part that may carry position. `ids` ids are predicted."""
     (W, T), length = windows.tokens.shape, encodings[0].dims.train_len
     members, targets = with_masks([e.at(T) for e in encodings]), (np.arange(W), windows.targets)
-    deeds = {
-        "frozen": Deed(1e6, same=True),
-        "shuffled": Deed(float(RADIUS)),
-        "shifted by 1": Deed(shift=1),
-        f"shifted by {length}": Deed(shift=length),
+    disturbances = {
+        "frozen": Disturbance(1e6, same=True),
+        "shuffled": Disturbance(float(RADIUS)),
+        "shifted by 1": Disturbance(shift=1),
+        f"shifted by {length}": Disturbance(shift=length),
     }
     run = functools.partial(_log_probabilities, config, members, ids, Part("", -1), params)
-    plain = np.asarray(run(windows, Deed()), np.float64)[targets]
-    nothing = dict.fromkeys(deeds, Interval(0.0, 0.0, W))
-    out = [Measured("the model as it is", _reach(run, windows, Deed(), ids), nothing)]
+    plain = np.asarray(run(windows, Disturbance()), np.float64)[targets]
+    nothing = dict.fromkeys(disturbances, Interval(0.0, 0.0, W))
+    out = [Measured("the model as it is", _reach(run, windows, Disturbance(), ids), nothing)]
     for part in parts(members):
         run = functools.partial(_log_probabilities, config, members, ids, part, params)
         lost = {
-            name: _refusal(members, part, deed, T)
-            or interval(plain - np.asarray(run(windows, deed), np.float64)[targets])
-            for name, deed in deeds.items()
+            name: _refusal(members, part, disturbance, T)
+            or interval(plain - np.asarray(run(windows, disturbance), np.float64)[targets])
+            for name, disturbance in disturbances.items()
         }
-        out.append(Measured(part.name, _reach(run, windows, deeds["frozen"], ids), lost))
+        out.append(Measured(part.name, _reach(run, windows, disturbances["frozen"], ids), lost))
     return out
 
 
-# Why the deed cannot be done to the part; "": it can
-def _refusal(members: Sequence[Encoding], part: Part, deed: Deed, tokens: int) -> str:
+# Why the part cannot be disturbed so; "": it can
+def _refusal(members: Sequence[Encoding], part: Part, disturbance: Disturbance, tokens: int) -> str:
     e = members[part.member]
     if part.entry:
-        return "" if deed.same else f"the {ENTRIES[part.entry]} of a mixer has no positions"
-    if deed.shift:
+        return "" if disturbance.same else f"the {ENTRIES[part.entry]} of a mixer has no positions"
+    if disturbance.shift:
         moving = [m for m in members if overrides(m, "positions")]
-        highest = max([tokens, *(m.limit() or 0 for m in moving)]) + deed.shift
+        highest = max([tokens, *(m.limit() or 0 for m in moving)]) + disturbance.shift
         served = min(m.limit() or highest for m in (members if e in moving else [e]))
         return f"there are {served} positions" if served < highest else ""
     distances = any(overrides(e, hook) and not _by_pairs(e, hook[9:]) for hook in RELATIVE)
-    return "it gets distances, not places" if distances and not deed.same else ""
+    return "it gets distances, not places" if distances and not disturbance.same else ""
 
 
-def _reach(run: Callable, windows: Windows, deed: Deed, ids: int) -> int:
+def _reach(run: Callable, windows: Windows, disturbance: Disturbance, ids: int) -> int:
     (W, T), reach = windows.tokens.shape, 0
     count = max(W, T + 1)  # of W windows there is a program
     for i in range(REACHED):
         one = Windows(*(np.repeat(a[i : i + 1], count, axis=0) for a in windows))
         tokens = one.tokens + np.eye(count, T, dtype=np.int32)  # the last window is as it was
-        p = np.exp(run(one._replace(tokens=tokens % ids), deed))
+        p = np.exp(run(one._replace(tokens=tokens % ids), disturbance))
         moved = np.flatnonzero(np.abs(p[:T] - p[-1]).max(-1) > MOVED)
         reach = max([reach, *np.abs(moved - windows.places[i])])
     return int(reach)

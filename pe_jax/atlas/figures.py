@@ -304,11 +304,11 @@ def _attention(weights: Sequence[Float[np.ndarray, "H T"]], train: int) -> Drawn
 
 def _carriers(parts: Sequence[Any]) -> Drawn:
     with plane.panels(1, 1, WIDTH, 0.5 + 0.3 * len(parts)) as (figure, (axes,)):
-        for i, deed in enumerate(parts[0].lost):
-            nats = [one.lost[deed] for one in parts]
+        for i, name in enumerate(parts[0].lost):
+            nats = [one.lost[name] for one in parts]
             mean, half = np.array([(np.nan,) * 2 if isinstance(n, str) else n[:2] for n in nats]).T
             y, colour = np.arange(len(parts)) + 0.17 * (i - 1.5), COLOURS[i]
-            axes.errorbar(mean, y, xerr=half, fmt="o", markersize=3, color=colour, label=deed)
+            axes.errorbar(mean, y, xerr=half, fmt="o", markersize=3, color=colour, label=name)
         axes.axvline(0, **GUIDE)
         axes.set_yticks(range(len(parts)), [one.name.replace(" of ", " of\n") for one in parts])
         axes.invert_yaxis()

@@ -49,11 +49,11 @@ class HandMade:
         logits = run(self.params, jnp.asarray(tokens))
         return np.asarray(jax.nn.log_softmax(logits))[np.arange(len(tokens)), self.places]
 
-    def disturbed(self, part, deed):
+    def disturbed(self, part, disturbance):
         """By the report."""
         members = carriers.with_masks(self.encodings)
         static = self.config, members, self.config.vocab, part
-        return carriers._log_probabilities(*static, self.params, self.windows, deed)
+        return carriers._log_probabilities(*static, self.params, self.windows, disturbance)
 
 
 # The last of the queries sees all tokens, masked or not: with one layer of attention at the end,
@@ -97,7 +97,7 @@ def test_tokens_are_in_another_order_for_a_part(spec, causal, layers, carrying):
     (part,) = (
         p for p in carriers.parts(carriers.with_masks(made.encodings)) if p.name == carrying[0]
     )
-    got = made.disturbed(part, carriers.Deed(4.0))
+    got = made.disturbed(part, carriers.Disturbance(4.0))
     tokens, made.places = made.tokens.copy(), made.places.copy()
     for i, (target, place) in enumerate(zip(*made.windows[1:], strict=True)):
         noise = jax.random.uniform(jax.random.fold_in(KEY, target * T + place), (T,))
@@ -120,9 +120,9 @@ MORE += ["streaming(window=4)"]
 @pytest.mark.parametrize(
     "spec", [*IDLE, *(pytest.param(spec, marks=pytest.mark.slow) for spec in MORE)]
 )
-def test_without_a_deed_predictions_are_those_of_the_model(spec):
+def test_without_a_disturbance_predictions_are_those_of_the_model(spec):
     made = HandMade(spec, count=8, places=np.arange(4, 12))
-    got = made.disturbed(carriers.Part("", -1), carriers.Deed())
+    got = made.disturbed(carriers.Part("", -1), carriers.Disturbance())
     np.testing.assert_allclose(got, made.log_probabilities(made.tokens), atol=2e-4)
 
 
@@ -130,7 +130,7 @@ def test_without_a_deed_predictions_are_those_of_the_model(spec):
 def test_a_frozen_part_of_a_mixer_is_that_of_other_parameters(entry):
     made = HandMade("gated_delta[0]+nope[1]", count=8)
     plain, owned = made.log_probabilities(made.tokens), made.params["owned"][0][0]
-    got = made.disturbed(carriers.Part("", 0, entry), carriers.Deed(1e6, True))
+    got = made.disturbed(carriers.Part("", 0, entry), carriers.Disturbance(1e6, True))
     still = np.zeros_like(owned["taps"])
     still[0] = np.sum(owned["taps"], axis=0)
     owned[entry] = {"rate": np.full_like(owned["rate"], -80.0), "taps": still}[entry]
@@ -140,28 +140,38 @@ def test_a_frozen_part_of_a_mixer_is_that_of_other_parameters(entry):
 
 
 @pytest.mark.parametrize(
-    ("spec", "part", "deed", "words"),
+    ("spec", "part", "disturbance", "words"),
     [
-        (f"learned(length={T})", "Learned", carriers.Deed(shift=1), f"there are {T} positions"),
-        (f"learned(length={T + 1})", "Learned", carriers.Deed(shift=1), ""),
+        (
+            f"learned(length={T})",
+            "Learned",
+            carriers.Disturbance(shift=1),
+            f"there are {T} positions",
+        ),
+        (f"learned(length={T + 1})", "Learned", carriers.Disturbance(shift=1), ""),
         (
             "randomized(max=16)+learned(length=16)",
             "Learned",
-            carriers.Deed(shift=1),
+            carriers.Disturbance(shift=1),
             "16 positions",
         ),
-        ("randomized(max=16)+learned(length=16)", "Randomized", carriers.Deed(shift=1), "are 16"),
-        ("shaw", "Shaw", carriers.Deed(4.0), "it gets distances"),
-        ("shaw", "Shaw", carriers.Deed(1e6, True), ""),
-        ("alibi", "ALiBi", carriers.Deed(4.0), ""),
-        ("gated_delta", "decay of GatedDelta", carriers.Deed(4.0), "has no positions"),
-        ("gated_delta", "decay of GatedDelta", carriers.Deed(1e6, True), ""),
+        (
+            "randomized(max=16)+learned(length=16)",
+            "Randomized",
+            carriers.Disturbance(shift=1),
+            "are 16",
+        ),
+        ("shaw", "Shaw", carriers.Disturbance(4.0), "it gets distances"),
+        ("shaw", "Shaw", carriers.Disturbance(1e6, True), ""),
+        ("alibi", "ALiBi", carriers.Disturbance(4.0), ""),
+        ("gated_delta", "decay of GatedDelta", carriers.Disturbance(4.0), "has no positions"),
+        ("gated_delta", "decay of GatedDelta", carriers.Disturbance(1e6, True), ""),
     ],
 )
-def test_what_cannot_be_done_is_said(spec, part, deed, words):
+def test_what_cannot_be_done_is_said(spec, part, disturbance, words):
     members = carriers.with_masks(make(spec, LmConfig(vocab=8).dims(T)))
     (part,) = (known for known in carriers.parts(members) if known.name == part)
-    why = carriers._refusal(members, part, deed, T)
+    why = carriers._refusal(members, part, disturbance, T)
     assert words in why and bool(words) == bool(why)
 
 
