@@ -72,6 +72,8 @@ class Encoding:
     """A hook needs all keys of a query at once: blockwise attention then cuts the queries alone."""
     from_zero: ClassVar[bool] = False
     """A hook takes positions for places in the text: refused where another encoding moves them."""
+    keys_before: ClassVar[int] = 0
+    """How many keys before a key its row of `qk` depends on."""
     per_sequence: ClassVar[bool] = False
     """`positions` reads the tokens or draws for each sequence; False: a draw serves the batch."""
     fixed: ClassVar[tuple[str, ...]] = ()
@@ -190,7 +192,9 @@ class Encoding:
     def qk(self, params: Params, q: QArray, k: KArray, q_pos: Coords, k_pos: Coords):
         """The queries and keys of the dot product alone: rotations, scalings, added vectors.
 
-        `q` comes multiplied by K^-1/2. Both may be returned with another size than K.
+        `q` comes multiplied by K^-1/2. Both may be returned with another size than K. `k` has the
+        keys of all tokens that any query sees, in their order, so that a class with `keys_before`
+        may read neighbours; keys where there is no token have the position 0, as the first has.
         """
         return q, k
 

@@ -250,6 +250,8 @@ def group(encodings: Sequence[Encoding]) -> str:
     queries, keys or values), rotation, bias, input, scale or mask; "none" where it does not enter,
     as in nope.
     """
+    if any(e.keys_before for e in encodings):
+        return "content"
     used = _hooks(encodings)
     return next((name for name, hooks in HOOKS_OF_GROUP.items() if used & hooks), "none")
 

@@ -132,12 +132,12 @@ class Bound:
     @property
     def span(self) -> int | None:
         """The tokens, its own included, on which the output of a query depends: the narrowest
-        window. None: all tokens before it.
+        window, and the keys before it that `qk` reads. None: all tokens before it.
         """
         windows = [window for window, sinks in self.reach if not sinks]
         if not windows or not self.causal or self.whole_rows or self.has("locate"):
             return None
-        return min(windows)
+        return min(windows) + max(e.keys_before for e in self.encodings)
 
     @property
     def constant_from(self) -> int | None:

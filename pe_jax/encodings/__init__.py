@@ -13,7 +13,7 @@ from pe_jax.encoding import Encoding
 
 NAMES = """
 nope integer normalized binary learned hierarchical multiplicative sinusoidal rnn floater conv
-complex rope partial_rope rope_pp p_rope xpos resonance fope pope carope mapformer
+complex rope partial_rope rope_pp key_offset p_rope xpos resonance fope pope carope mapformer
 selective_rope repo mobius jordan_rope evq_cosh lerope pi ntk dynamic_ntk yarn mrrope llama3
 longrope clipped_rope rerope leaky_rerope self_extend lm_infinite streaming string chunk drope
 t5 shaw nezha transformer_xl tupe deberta urpe cope dape dape_v2 forget_gate path stick_breaking

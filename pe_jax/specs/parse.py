@@ -113,18 +113,19 @@ class Spec:
 
 
 def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
-    """ValueError unless each encoding can serve the positions that those before it hand on."""
-    highest, whose = 0, ""
-    for encoding, name in zip(encodings, names, strict=True):
-        limit = encoding.limit()
-        if overrides(encoding, "positions"):
-            highest, whose = encoding.highest_position() or 0, name
-        elif limit is not None and limit <= highest:
+    """ValueError unless each encoding can serve the positions that the others make."""
+    every = list(zip(encodings, names, strict=True))
+    movers = [(e.highest_position() or 0, name) for e, name in every if overrides(e, "positions")]
+    for encoding, name in every:
+        if not movers or overrides(encoding, "positions"):
+            continue
+        (highest, whose), limit = movers[-1], encoding.limit()
+        if limit is not None and limit <= highest:
             raise ValueError(
                 f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
                 f"{highest} or more: give {name} room for them, or lower those of {whose}"
             )
-        elif whose and encoding.from_zero:
+        if encoding.from_zero:
             raise ValueError(
                 f"{name} takes positions for places in the text, and {whose} moves them: drop one"
             )

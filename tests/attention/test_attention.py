@@ -276,7 +276,7 @@ def on_block_and_whole(pe, x, pos, q, k):
         if overrides(e, "qk"):
             block, of_all = e.qk(params, q[9:15], k[4:11], *pair), e.qk(params, q, k, *whole)
             found[f"queries {i}"] = block[0], of_all[0][9:15]
-            found[f"keys {i}"] = block[1], of_all[1][4:11]
+            found[f"keys {i}"] = block[1][e.keys_before :], of_all[1][4 + e.keys_before : 11]
         for hook in ("bias", "gate"):
             if overrides(e, hook):
                 block, of_all = (getattr(e, hook)(params, *c) for c in (pair, whole))

@@ -46,6 +46,7 @@ READ_ROWS = (  # what is kept in empty places, and which position a row begins w
     "rope+ssmax",
     "fire(threshold=2)",
     "path",
+    "rope(rotary_pct=0.5)+key_offset",
 )
 
 

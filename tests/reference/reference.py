@@ -120,6 +120,19 @@ def rope_pp(e, params, case):
     return {"attend": attention(case, logit)}
 
 
+def key_offset(e, params, case):
+    """modded-nanogpt's train_gpt.py (2025): k[1:, .., m:] = k[:-1, .., m:], in each text. A text
+    begins where the position is 0.
+    """
+    m = case.q.shape[-1] - int(e.part * case.q.shape[-1])
+    k = case.k.copy()
+    for j in range(1, len(k)):
+        if case.pos[j] != 0:
+            k[j, :, m:] = case.k[j - 1, :, m:]
+    case = case._replace(k=k)
+    return {"attend": attention(case, case.dot)}
+
+
 def temperature_tuning(e, params, case):
     """Llama 4 (2025), by Hugging Face's code: q_i (1 + c ln(floor((i + 1) / f) + 1))."""
     f = e.length or e.dims.train_len

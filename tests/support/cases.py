@@ -31,6 +31,7 @@ COMPOSED = [
     "bipe(ends=(3,),rows=4)+rope",
     "forget_gate+path",
     "path(rank=2)+window(window=5,sinks=2)",
+    "rope(rotary_pct=0.5)+key_offset+window(window=5)",
 ]
 MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
 CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
