@@ -220,6 +220,12 @@ class Encoding:
         """Weights from logits, in place of the softmax; at most one encoding may override it."""
         return jax.nn.softmax(logits, axis=-1)
 
+    def sink(self, params: Params) -> Float[Array, "H"] | None:
+        """The logit in the softmax of one more key, whose value is 0, that all queries see; at most
+        one encoding may override it or `normalize`.
+        """
+        return None
+
     # Functions of the distance n = i - j alone, which may be a float. `q` and `k` as in `logits`.
 
     def relative_bias(self, params: Params, n: Num[Array, "N"]):

@@ -233,6 +233,7 @@ HOOKS_OF_GROUP = {  # an encoding belongs to the first group that has one of its
         "locate",
         "logits",
         "normalize",
+        "sink",
         "relative_keys",
         "relative_queries",
         "relative_values",

@@ -21,7 +21,8 @@ two positions as i - j:
              + b_{i-j}                       `relative_bias`
              + bias_ij                       `bias`
     s        = hide(logits(hide(s), q', k))  `logits`: each hook in turn, hidden again after each
-    w_ij     = normalize(s)_ij               `normalize`: the softmax, or what replaces it
+    w_ij     = normalize(s)_ij               `normalize`: the softmax, or what replaces it; `sink`
+                                             is the logit of one more key, whose value is 0
              * gate_ij c_{i-j}               `gate`; `relative_gate` gives c
     o_i      = sum_j w_ij (v_j + r^V_{i-j})  `relative_values` gives r^V
 

@@ -101,7 +101,7 @@ def _by_tiles(
             kind = _tile_kind(pe, queries.rows.idx, tile[0].rows.idx)
             return jax.lax.switch(kind, branches, running, tile), None
 
-        running = Running.start(*queries.q.shape)
+        running = Running.start(pe, *queries.q.shape)
         for tiles in visited:
             running, _ = jax.lax.scan(step, running, tiles)
         return running.output()
@@ -134,11 +134,15 @@ class Running(NamedTuple):
     out: Float[Array, "H T K"]
 
     @classmethod
-    def start(cls, T: int, H: int, K: int) -> Running:
-        """Before the first key block. `top` is between the logits and HIDDEN, so that hidden keys
-        weigh exp(HIDDEN - top) = 0, even where a query sees none.
+    def start(cls, pe: Bound, T: int, H: int, K: int) -> Running:
+        """Before the first key block: after the `sink`, or with `top` between the logits and
+        HIDDEN, so that hidden keys weigh exp(HIDDEN - top) = 0, even where a query sees none.
         """
-        return cls(jnp.full((H, T), HIDDEN / 2), jnp.zeros((H, T)), jnp.zeros((H, T, K)))
+        top, total = jnp.full((H, T), HIDDEN / 2), jnp.zeros((H, T))
+        if (sink := pe.sink()) is not None:
+            top = jnp.broadcast_to(jax.lax.stop_gradient(sink)[:, None], (H, T))
+            total = jnp.exp(sink[:, None] - top)
+        return cls(top, total, jnp.zeros((H, T, K)))
 
     def update(self, pe: Bound, queries: Queries, keys: Keys, terms: Relative) -> Running:
         """After one more key block."""

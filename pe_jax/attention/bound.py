@@ -102,8 +102,11 @@ class Bound:
     """The relative hooks at all distances of such positions (`tabulated`)."""
 
     def __post_init__(self):
-        for hook, deed in (("normalize", "replace the softmax"), ("far", "move far pairs")):
-            names = [type(e).__name__ for e in self.encodings if overrides(e, hook)]
+        deeds = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
+        for hooks, deed in deeds.items():
+            names = [
+                type(e).__name__ for e in self.encodings if any(overrides(e, h) for h in hooks)
+            ]
             if len(names) > 1:
                 raise ValueError(f"only one encoding may {deed}, got {' and '.join(names)}")
         mixers = [e for e in self.encodings if mixes(e)]
@@ -215,7 +218,14 @@ class Bound:
         """Weights from logits: the softmax over keys, or its replacement."""
         for e, params in self._members("normalize"):
             return e.normalize(params, logits)
-        return jax.nn.softmax(logits, axis=-1)
+        if (sink := self.sink()) is None:
+            return jax.nn.softmax(logits, axis=-1)
+        of_sink = jnp.broadcast_to(sink[:, None, None], (*logits.shape[:-1], 1))
+        return jax.nn.softmax(jnp.concatenate([logits, of_sink], axis=-1), axis=-1)[..., :-1]
+
+    def sink(self) -> Float[Array, "H"] | None:
+        """The logit of the key without a value; None: there is none."""
+        return next((e.sink(params) for e, params in self._members("sink")), None)
 
     def tabulated(self, queries: int, keys: int) -> Bound:
         """Evaluates the relative hooks at every distance that can occur, if there are many fewer

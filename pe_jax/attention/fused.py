@@ -19,6 +19,9 @@ and coordinates of pairs' hooks.
     dw   = do v^T,  dc = p dw,  ds = p (c dw - delta),  delta_i = do_i . o_i
     dq   = ds k,  dk = ds^T q,  dv = w^T do
 
+A `sink` b multiplies the output by e^lse / (e^b + e^lse) after the kernel; the gradient of lse is
+taken off delta.
+
 Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is rounded to v's
 dtype: in bfloat16 a gradient that is a small difference of large sums, as of FIRE's MLP, is several
 times less exact than dense attention's. Not served (`refusal`): hooks that read or replace logits,
@@ -123,7 +126,9 @@ def attend_fused(
     for name, leaf in pairs.arrays.items() if pairs else ():
         rows = leaf[None] if name == "numbers" else plan.row(leaf)
         (given if _floats(leaf) else fixed)[name] = rows
-    out = _differentiable(plan)(given, fixed)
+    out, lse = _differentiable(plan)(given, fixed)
+    if (sink := pe.sink()) is not None:
+        out = out * jax.nn.sigmoid(lse - sink[:, None, None])
     return jnp.moveaxis(out, -1, 0)[: len(q), :, : v.shape[-1]].astype(v.dtype)
 
 
@@ -451,23 +456,25 @@ def _product(a: Array, b: Array, axes: tuple[int, int]) -> Float[Array, "B n"]:
     )
 
 
-# The kernel with its gradient, as a function of the arrays that have one and of the others.
+# The kernel, (output, lse), with its gradient, as a function of the arrays that have one and of the
+# others.
 def _differentiable(plan: _Plan) -> Callable:
     @jax.custom_vjp
     def attend(given, fixed):
-        return _forward(plan, given | fixed)["q_out"]
+        out = _forward(plan, given | fixed)
+        return out["q_out"], out["q_lse"]
 
     def forward(given, fixed):
         out = _forward(plan, given | fixed)
         vectors = {name: a for name, a in given.items() if name in ROWS}
         vectors, out = checkpoint_name((vectors, out), ATTENTION)
-        return out["q_out"], (given | vectors, fixed, out)
+        return (out["q_out"], out["q_lse"]), (given | vectors, fixed, out)
 
-    def backward(residuals, slope):
-        given, fixed, out = residuals
+    def backward(residuals, slopes):
+        (given, fixed, out), (slope, of_lse) = residuals, slopes
         delta = (slope.astype(jnp.float32) * out["q_out"].astype(jnp.float32)).sum(1)
         arrays = given | fixed | {"q_slope": slope, "q_lse": out["q_lse"]}
-        arrays["q_delta"] = delta[:, None]
+        arrays["q_delta"] = delta[:, None] - of_lse
         slopes = _gradients(plan, "q", arrays) | _gradients(plan, "k", arrays)
         return {name: slopes[name].astype(a.dtype) for name, a in given.items()}, None
 

@@ -10,7 +10,6 @@ share what it leaves. `window(sinks=4)` and `streaming` keep the first keys inst
 
 import dataclasses
 
-import jax
 import jax.numpy as jnp
 
 from pe_jax.encoding import Encoding
@@ -25,6 +24,5 @@ class LearnedSinks(Encoding):
     def init(self, key):
         return {"b": jnp.zeros(self.dims.heads)}
 
-    def normalize(self, params, logits):
-        sink = jnp.broadcast_to(params["b"][:, None, None], (*logits.shape[:-1], 1))
-        return jax.nn.softmax(jnp.concatenate([logits, sink], axis=-1), axis=-1)[..., :-1]
+    def sink(self, params):
+        return params["b"]

@@ -40,6 +40,7 @@ OUTPUTS = {
     "bias": "H T S",
     "logits": "H T S",
     "normalize": "H T S",
+    "sink": "H",
     "gate": "H T S",
 }
 """The axes of the arrays that hooks get and return: L sequence, T queries, S keys, N distances, H

@@ -26,6 +26,7 @@ from helpers import (
 
 from pe_jax.attention import choose as choosing
 from pe_jax.attention import pointwise
+from pe_jax.attention.blockwise import attend_blockwise
 from pe_jax.attention.bound import Bound
 from pe_jax.attention.choose import choose
 from pe_jax.attention.dense import attend
@@ -40,10 +41,10 @@ from pe_jax.specs.parse import make
 
 TARGETS = "tpu", "gpu"
 LENGTH, QUERIES, BLOCK = 20, 13, 8
-IN_TILES = {*TABLES, "bias", "gate", "far", "reach"}
-"""Hooks that change the kernel; all others are called before it."""
+IN_TILES = {*TABLES, "bias", "gate", "far", "reach", "sink"}
+"""Hooks that change the kernel or what it gives; all others are called before it."""
 UNFUSED = {
-    "cope", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "learned_sinks", "nezha", "path",
+    "cope", "dape", "dape_v2", "deberta", "grape_a", "grape_ap", "nezha", "path",
     "relative_projection", "shaw", "stick_breaking", "transformer_xl", "tupe",
 }  # fmt: skip
 
@@ -121,6 +122,15 @@ def test_an_mlp_and_a_learned_table_together_are_dense():
         assert_same(values_and_slopes(pe, case, fused(target)), want)
 
 
+@pytest.mark.parametrize("sink", [-200.0, 200.0])
+def test_a_sink_far_from_the_logits_takes_nothing_or_everything(sink):
+    (pe, case), dense = bound("learned_sinks"), bind((Encoding(WIDE),))
+    pe = dataclasses.replace(pe, params=({"b": jnp.full(WIDE.heads, sink)},))
+    want = output(dense, case) if sink < 0 else np.zeros(case.v.shape)
+    for form in (attend, functools.partial(attend_blockwise, block=BLOCK), fused("gpu")):
+        assert_near(output(pe, case, form=form), want, 1e-5)
+
+
 OTHER_TARGETS = ("rope+t5", "tpu"), ("forget_gate+urpe", "gpu"), ("rerope(window=4)", "tpu")
 
 
@@ -147,6 +157,7 @@ WINDOWS = {
     "window": "t5+window(window=6)",
     "sinks": "window(window=9,sinks=2)+window(window=5,sinks=6)",
     "a window and gates": "urpe+window(window=4,sinks=5)",
+    "a learned sink": "learned_sinks+t5+window(window=6)",
 }
 
 

@@ -43,6 +43,7 @@ REFUSED = [
     ("fope(std=-1.0)", {}, "std must be a finite number of at least 0, got -1.0"),
     ("fope", {"train_len": 6}, "training length of at least 7, .* got 6"),
     ("stick_breaking", {"causal": False}, "set lm.causal=True"),
+    ("stick_breaking+learned_sinks", {}, "replace the softmax, got StickBreaking and LearnedSinks"),
     ("stick_breaking+stick_breaking", {}, "only one encoding may replace the softmax"),
     ("randomized+key_offset", {}, "key_offset takes positions for places in the text"),
     ("key_offset+randomized", {}, "and randomized moves them: drop one"),

@@ -89,6 +89,7 @@ WRONG = [
     ("gate", zeros(H, L, L, dtype=bool), "got bool[3, 64, 64]"),
     ("logits", zeros(H, 1, 1), "floats [H, T, S] = [3, 64, 64], got float32[3, 1, 1]"),
     ("normalize", lambda p, logits: logits.sum(-1), "got float32[3, 64]"),
+    ("sink", zeros(1), "floats [H] = [3], got float32[1]"),
     ("embed", lambda p, x, t, pos: x + jnp.ones((1, 5)), "raised TypeError: add got incompatible"),
     ("mix", lambda p, x, state: (x[:, :3], state), "floats [L, D] = [64, 24], got float32[64, 3]"),
     ("bias", lambda p, i, j: p["table"], "raised KeyError: 'table' ("),
