@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import difflib
 import errno
+import importlib
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 _SPACE = "make room there, and give the same command again"
 _FOLDER = "a file is where a folder must be: move it away, or name another folder"
@@ -50,6 +52,18 @@ def in_words(error: OSError) -> str:
 def to_install(extra: str) -> str:
     """The end of a message: the command that installs an extra of the package."""
     return f"give scripts/setup --extra={extra} in the clone, or pip install -e '.[{extra}]'"
+
+
+def libraries(what: str, *names: str) -> list[Any]:
+    """The modules of these names, of the extra `pretrained`. ValueError where one is missing, with
+    the command that installs all of them.
+    """
+    try:
+        return [importlib.import_module(name) for name in names]
+    except ImportError:
+        raise ValueError(
+            f"{what} needs {' and '.join(names)}: {to_install('pretrained')}"
+        ) from None
 
 
 def first_line(error: BaseException) -> str:

@@ -3,7 +3,7 @@ Its answer says which one to use. Nothing is trained.
 
     pe-jax extend --model=hf:DIR --source=files:PATH --workdir=DIR
                   [--lengths=2048,8192,16384] [--swaps=pi,yarn] [--places=8]
-                  [--last=4096] [--weights=bfloat16] [--out=DIR2]
+                  [--last=4096] [--weights=bfloat16] [--out=DIR2] [--dry_run]
 
 --model is hf:DIR, a folder of HuggingFace's with a Llama, Mistral, Qwen2, Qwen3, Phi-3, OLMo 2 or
 3, SmolLM3, Gemma 3, GPT-NeoX (Pythia) or ModernBERT, or gguf:PATH, a Llama or Gemma 3 in
@@ -11,7 +11,7 @@ llama.cpp's format. The last --last tokens before each of --places places of the
 of an encoder hidden tokens among those around it, the same at every length and with every swap;
 prompts among the --metrics have --samples samples. With --as_if=N swaps treat the model as trained
 at N tokens, and the unchanged model shows the best possible score. The same command goes on where
-it was cut off.
+it was cut off; --dry_run says beforehand how long it will take.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pe_jax.commands import cli
 from pe_jax.errors import nearest
 
 if TYPE_CHECKING:
+    from pe_jax.evaluation.evaluate import Estimate
     from pe_jax.pretrained.config import Described
     from pe_jax.runs.run import Run
 
@@ -59,21 +60,41 @@ _SERVE = OPTIONS.names(
     "serve", None, "Programs that must serve the choice as it is scored: transformers, vllm, ..."
 )
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
+_DRY_RUN = OPTIONS.boolean("dry_run", False, "Say how long it will take, and stop.")
 
 
 def main() -> int:
     from pe_jax.commands import console
     from pe_jax.pretrained import answer
-    from pe_jax.runs.execute import execute
+    from pe_jax.runs.execute import estimate, execute
     from pe_jax.runs.folder import Folder
 
     out, run = console.folder(_OUT.value), _run()
+    if _DRY_RUN.value:
+        print(_said(run, estimate(run, _WORKDIR.value)))
+        return 0
     folder = Folder.of(run.id, _WORKDIR.value)
     result = execute(run, _WORKDIR.value, cli.command_line())
     choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or ())
     console.publish([result], out, answer=answer.sheet(choices))
     print(folder.path / "result.json")
     return 0
+
+
+def _said(run: Run, estimate: Estimate | None) -> str:
+    from pe_jax.record import in_bytes
+    from pe_jax.report.words import count, rounded
+    from pe_jax.runs.progress import duration
+
+    if estimate is None:
+        return "all scores are there: the same command without --dry_run writes the tables"
+    shortest, longest = run.eval.lengths[0], run.eval.lengths[-1]
+    return (
+        f"about {duration(estimate.seconds)} for {count(estimate.passes, 'window')} of "
+        f"{shortest} to {longest} tokens, as it is and with {', '.join(run.eval.swaps)}\n"
+        f"a window of {shortest} tokens takes {rounded(estimate.taken)} s; one of {longest} needs "
+        f"{in_bytes(estimate.memory)} of memory"
+    )
 
 
 def _run() -> Run:

@@ -30,7 +30,7 @@ import numpy as np
 from pe_jax import record
 from pe_jax.data.corpus import QUIET_SECONDS, SPLITS, Corpus
 from pe_jax.data.documents import Documents, joined
-from pe_jax.errors import concerning, nearest, to_install
+from pe_jax.errors import concerning, libraries, nearest
 from pe_jax.storage import atomic, gguf_file, hashes, locks
 from pe_jax.storage.paths import cache, existing, expanded
 
@@ -514,12 +514,5 @@ characters of Latin-1 stand for themselves, U+0100 and on for the other bytes, i
 """
 
 
-# The module `tokenizers`; ValueError, with what to install, where it is missing.
 def _library() -> Any:
-    try:
-        import tokenizers
-    except ImportError:
-        raise ValueError(
-            f"a tokenizer other than bytes needs the library tokenizers: {to_install('pretrained')}"
-        ) from None
-    return tokenizers
+    return libraries("a tokenizer other than bytes", "tokenizers")[0]

@@ -14,9 +14,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -25,15 +26,16 @@ from jax.sharding import Mesh
 from pe_jax.data.tokenizer import Tokenizer, Tokens
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.evaluation.passes import Key, Scored, missing_jobs, plan
-from pe_jax.evaluation.scorers import TextScorer, score_samples
-from pe_jax.evaluation.scoring import Models, Programs
+from pe_jax.evaluation.passes import Key, Scored, missing_jobs, plan, work
+from pe_jax.evaluation.scorers import TextScorer, score_samples, shared_windows
+from pe_jax.evaluation.scoring import Models, Programs, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metric import SampleMetric
 from pe_jax.metrics import named
 from pe_jax.model.config import LmConfig
 from pe_jax.record import Curve
 from pe_jax.task import Task
+from pe_jax.training.need import needed
 from pe_jax.training.session import Session, Validate
 from pe_jax.training.step import structure
 
@@ -57,12 +59,13 @@ def evaluate(
     passes = plan(models.encodings, config, models.segment, models.task)
     shared, jobs = missing_jobs(passes, config, tuple(models.params), known or {})
     programs = Programs(models, config, session)
-    reads_text = models.task.reads_text
-    by_samples = functools.partial(score_samples, programs)
-    scorer = TextScorer(programs, cuts) if reads_text else by_samples
-    width = models.encodings[0].dims.model
-    windows = [(job.part.length, len({replica for _, replica in job.ways})) for job in jobs]
-    costs = [count * n * (n + 2 * width) for n, count in windows]  # attention grows with n
+    if models.task.reads_text:
+        scorer = TextScorer(programs, cuts)
+        costs = scorer.works(jobs)
+    else:
+        scorer, width = functools.partial(score_samples, programs), models.encodings[0].dims.model
+        of_job = ((job.part.length, len({replica for _, replica in job.ways})) for job in jobs)
+        costs = [count * work(n, width) for n, count in of_job]
     pool = ThreadPoolExecutor(threads)
     try:
         every = (pool.map if threads > 1 else map)(scorer, jobs)
@@ -74,6 +77,56 @@ def evaluate(
             session.stop(lambda: None)
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+class Estimate(NamedTuple):
+    """The time and memory of an evaluation of text, by one window that is timed."""
+
+    seconds: float
+    """Of all passes, with the compilation of their programs."""
+    passes: int
+    taken: float
+    """Seconds of a window of the shortest length."""
+    memory: int
+    """Bytes of a pass of the longest windows, with the parameters."""
+
+
+def estimate(
+    models: Models,
+    cuts: Mapping[tuple[str, int], Windows],
+    config: EvalConfig,
+    known: Mapping[Key, Scored],
+) -> Estimate | None:
+    """The estimate for `evaluate`, by the work that its progress counts; None where all is known.
+
+    Compiling is measured at the longest length, with the encodings of the last pass.
+    """
+    passes = plan(models.encodings, config, models.segment, models.task)
+    _, jobs = missing_jobs(passes, config, tuple(models.params), known)
+    if not jobs:
+        return None
+    programs = Programs(models, config, Session())
+    each = [(job.part, names) for job in jobs for names, _ in shared_windows(job)]
+    least, most = config.lengths[0], config.lengths[-1]
+
+    def call(length: int, encodings: Any) -> tuple[functools.partial, tuple[Any, ...]]:
+        last = min(length, config.scope.last + 1)
+        made = {"graphdef": models.graphdef, "encodings": encodings, "last": last}
+        params, tokens = next(iter(programs.params.values())), np.zeros((1, length + 1), np.int32)
+        return functools.partial(target_nats, **made), (params, tokens, np.int32(0))
+
+    long, arguments = call(most, passes[-1].encodings)
+    began = time.monotonic()
+    memory = needed(long, *arguments)
+    compiling = time.monotonic() - began
+    short, arguments = call(least, passes[0].encodings)
+    jax.block_until_ready(short(*arguments))
+    began = time.monotonic()
+    jax.block_until_ready(short(*arguments))
+    taken = time.monotonic() - began
+    whole = sum(TextScorer(programs, cuts).works(jobs))
+    ratio = whole / work(least, models.encodings[0].dims.model)
+    return Estimate(taken * ratio + compiling * len({*each}), len(each), taken, memory)
 
 
 def cuts_of(

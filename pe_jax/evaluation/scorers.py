@@ -13,7 +13,7 @@ import numpy as np
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.baselines import bayes, per_token
 from pe_jax.evaluation.longppl import Short, key_tokens
-from pe_jax.evaluation.passes import Job, Key, Pass, Scored
+from pe_jax.evaluation.passes import Job, Key, Pass, Scored, work
 from pe_jax.evaluation.scoring import Answers, Missing, Programs, nats_and_lag
 from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric
@@ -47,7 +47,7 @@ class TextScorer:
     def __call__(self, job: Job) -> list[Scored]:
         """The scores of a pass by each metric, of each replica."""
         scored = []
-        for names, replica in _shared(job):
+        for names, replica in shared_windows(job):
             targets, took = self._targets(job.part, names, replica)
             timed = replica.kind != "seed" and (job.part, names) in self.compiled
             self.compiled.add((job.part, names))
@@ -56,6 +56,29 @@ class TextScorer:
                 seconds = took if timed else None
                 scored.append(self._score(key, targets, seconds, job.part.encodings))
         return scored
+
+    def works(self, jobs: Sequence[Job]) -> list[int]:
+        """The work of each job. What metrics compare with counts in the first that needs it."""
+        width, last = self.programs.models.encodings[0].dims.model, self.programs.config.scope.last
+
+        def short(n: int) -> int:
+            tokens, stride = Short.of(n)
+            return -(-last // stride) * work(tokens + stride - 1, width)
+
+        known, out, length = set[tuple[str, Replica]](), [], self.reference.length
+        for job in jobs:
+            total, n = 0, job.part.length
+            for names, replica in shared_windows(job):
+                compares = {getattr(named(name), "compares", "") for name in names} - {""}
+                kinds = {"rows" if kind in COMPARED else kind for kind in compares}
+                of_window = 0 if "rows" in kinds and job.part == self.reference else work(n, width)
+                of_window += short(n) if "context" in kinds else 0
+                for key in {(kind, replica) for kind in kinds - {"context"}} - known:
+                    of_window += work(length, width) + (short(length) if key[0] == "keys" else 0)
+                    known.add(key)
+                total += of_window * len(self.cuts[names[0], n].of(replica).tokens)
+            out.append(total)
+        return out
 
     # -ln p of the targets of windows that metrics share, [W, last]; of prompts and masked text
     # [W, last, 2] by `nats_and_lag`, compared with the model as it is [W, last, 3] by
@@ -161,8 +184,8 @@ def _where(cut: Windows, wanted: np.ndarray) -> Windows:
     return dataclasses.replace(cut, scored=scored)
 
 
-# The metrics of a pass and a replica that are scored on the same windows.
-def _shared(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
+def shared_windows(job: Job) -> list[tuple[tuple[str, ...], Replica]]:
+    """The metrics of a pass and a replica that are scored on the same windows."""
     shared: dict[tuple[Any, Replica], list[str]] = {}
     for name, replica in job.ways:
         metric = named(name)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax.data import tokenizer
-from pe_jax.errors import to_install
+from pe_jax.errors import libraries
 from pe_jax.model.config import LmConfig
 from pe_jax.pretrained.config import Described, described
 from pe_jax.storage import gguf_file, hashes
@@ -45,6 +45,7 @@ class Source:
         place = existing(Path(expanded(rest, "the path of a model")), "model", more)
         if kind == "gguf":
             return cls(text, place.stem, described(gguf_file.read(place).config), (place,))
+        libraries("hf:DIR", "safetensors", "tokenizers")
         config, tokens = (_in(place, name) for name in ("config.json", "tokenizer.json"))
         weights, about = _weights(place), described(read_json(config))
         if others := sorted({*place.glob("model*.safetensors")} - {*weights}):
@@ -129,11 +130,7 @@ def _in(folder: Path, name: str) -> Path:
 
 
 def _safetensors(path: Path) -> Any:
-    try:
-        import safetensors
-    except ImportError:
-        needed = f"hf:DIR needs the library safetensors: {to_install('pretrained')}"
-        raise ValueError(needed) from None
+    (safetensors,) = libraries("hf:DIR", "safetensors")
     try:
         return safetensors.safe_open(path, framework="flax")
     except (safetensors.SafetensorError, OSError) as error:

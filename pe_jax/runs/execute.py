@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pe_jax.errors import Refused
-from pe_jax.evaluation.evaluate import validation
+from pe_jax.evaluation import evaluate
+from pe_jax.evaluation.evaluate import Estimate
+from pe_jax.evaluation.scoring import Models
 from pe_jax.record import Begun, Result, Seconds, Tried
 from pe_jax.runs import environment, losses, scores, seed_groups
 from pe_jax.runs.folder import Folder
@@ -57,7 +59,7 @@ def execute(
     devices = seed_groups.devices(run.run.mesh, programs, run.train.batch)
     validate = None
     if run.train.steps:
-        validate = validation(
+        validate = evaluate.validation(
             *(run.lm, run.encodings, run.task, text.trained),
             *(run.train.length, run.eval.batch_tokens, devices),
         )
@@ -123,14 +125,29 @@ def execute(
             return result
 
 
-def _scored(
-    run: Run, folder: Folder, trained: Sequence[SeedGroup], text: Text, session: Session
-) -> tuple[dict[str, Any], float]:
+def estimate(run: Run, workdir: str | Path) -> Estimate | None:
+    """The time and memory that `execute` takes for a run of no steps on text; None where all its
+    scores are there. Nothing is written. Refused as in `execute`.
+    """
+    with Display():
+        text = run.load()
+    models, kept = _models(run, Folder.of(run.id, workdir), ())
+    return evaluate.estimate(models, text.windows, run.eval, kept.known)
+
+
+def _models(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> tuple[Models, scores.Scores]:
+    # The models of a run, and the scores that are there
     seeds, weights = run.run.seeds, run.eval.weights
     models = seed_groups.models(
         *(run.lm, run.encodings, run.task, run.train, seeds, trained, run.init_from, weights)
     )
-    kept = scores.Scores(folder.scores, run.eval, seeds, run.train.length, run.task)
+    return models, scores.Scores(folder.scores, run.eval, seeds, run.train.length, run.task)
+
+
+def _scored(
+    run: Run, folder: Folder, trained: Sequence[SeedGroup], text: Text, session: Session
+) -> tuple[dict[str, Any], float]:
+    models, kept = _models(run, folder, trained)
     fields, seconds = scores.score(models, text, run.eval, kept, session)
     return fields | {"sources": run.sources()}, seconds
 

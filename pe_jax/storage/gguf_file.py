@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from pe_jax.errors import to_install
+from pe_jax.errors import libraries
 from pe_jax.fields import Count, Positive, check_value
 from pe_jax.storage import hashes
 
@@ -89,15 +89,10 @@ class GgufFile:
     """
 
     def __init__(self, path: Path):
+        self.library, self.tokenizers = libraries("gguf:PATH", "gguf", "tokenizers")
+        self.path = path
         try:
-            import gguf
-            import tokenizers
-        except ImportError as error:
-            needed = f"gguf:PATH needs gguf and tokenizers: {to_install('pretrained')}"
-            raise ValueError(needed) from error
-        self.library, self.tokenizers, self.path = gguf, tokenizers, path
-        try:
-            reader = _reader(gguf)(path)
+            reader = _reader(self.library)(path)
         except (ValueError, IndexError, KeyError) as error:
             raise ValueError(f"{path} is no whole GGUF file: {error}") from error
         if reader.byte_order != "I":  # dequantisation would take its numbers for others

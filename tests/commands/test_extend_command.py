@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+import sys
 
 import numpy as np
 import pytest
 from commands import ROOT, Lab
 
 from pe_jax.pretrained.load import load
+from pe_jax.pretrained.source import Source
 
 MODEL = f"--model=hf:{ROOT / 'tests' / 'golden' / 'pretrained' / 'llama_tied'}"
 
@@ -47,6 +49,17 @@ def test_a_pretrained_model_gets_its_table_page_and_standing(lab, tmp_path):
     assert stands.code == 0 and "1 run: 1 finished" in stands.out
     again = lab.start("evaluate", f"--workdir={folder}", "--lengths=32").wait()
     assert again.code == 0 and "llama_tied" in again.out
+
+
+def test_a_dry_run_says_how_long_it_takes_and_writes_nothing(lab, tmp_path):
+    asked = "--swaps=yarn,lm_infinite", "--places=2", f"--workdir={tmp_path}", "--dry_run"
+    dry = start(lab, *asked)
+    assert dry.code == 0, dry.err
+    # of each place at 16, 32 and 64 as it is, at 64 with each swap, and with fixed YaRN below it
+    assert " s for 14 windows of 16 to 64 tokens" in dry.out and "MB of memory" in dry.out
+    assert not [*tmp_path.iterdir()]
+    assert start(lab, *asked[:-1]).code == 0
+    assert start(lab, *asked).out.startswith("all scores are there")
 
 
 def test_a_pretrained_model_writes_what_the_library_decodes(lab):
@@ -117,6 +130,13 @@ def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
         assert config["max_position_embeddings"] == length
     wrong = lab.start("export", llama3, "--length=0", f"--out={tmp_path / 'no'}")
     assert "--length=0" in wrong.wait().err
+
+
+@pytest.mark.parametrize("missing", ["safetensors", "tokenizers"])
+def test_a_missing_library_is_said_before_anything_is_written(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ValueError, match="needs safetensors and tokenizers: .*extra=pretrained"):
+        Source.of(MODEL.partition("=")[2])
 
 
 @pytest.mark.parametrize(

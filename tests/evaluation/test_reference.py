@@ -13,8 +13,8 @@ from flax import nnx
 
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.longppl import Short, key_tokens
-from pe_jax.evaluation.passes import Scored
-from pe_jax.evaluation.scoring import Models, target_nats
+from pe_jax.evaluation.passes import Scored, work
+from pe_jax.evaluation.scoring import Models, Programs, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metrics import METRICS
 from pe_jax.model.lm import LM
@@ -109,17 +109,26 @@ def test_the_divergence_is_from_the_model_as_it_is_within_its_training_length(
     assert METRICS["kl"].better == "lower"
 
 
-def test_metrics_of_the_same_windows_share_a_pass(model, documents):
-    class Watch:
-        def __call__(self, line):
-            self.line = line
+@pytest.mark.parametrize("by", ["place", "seed"])
+def test_the_work_that_progress_counts_is_that_of_the_windows_that_are_computed(
+    model, documents, monkeypatch, by
+):
+    lines, computed, text = [], [], Programs.text
 
-    watch = Watch()
+    def counted(self, cut, *args, same=False, **options):
+        computed.append(0 if same else len(cut.tokens) * work(cut.length, 16))
+        return text(self, cut, *args, **options | ({"same": True} if same else {}))
+
+    monkeypatch.setattr(Programs, "text", counted)
+    config = config_of(("same_targets", "kl", "longppl", "context_gain"), by)
+    values(model, documents, config, Session(History(None, lines.append)))
+    assert lines[-1]["of"] == lines[-1]["evaluated"] == sum(computed)
+    assert len({line["evaluated"] for line in lines}) == len(lines)
+
+
+def test_metrics_of_the_same_windows_share_a_pass(model, documents):
     config = config_of(("same_targets", "kl", "longppl"), by="seed")
-    session = Session(History(None, watch))
-    together = values(model, documents, config, session)
-    passes = (16, 32, 64, 64)  # within 32 tokens pi is the model itself
-    assert watch.line["of"] == sum(n * (n + 2 * 16) for n in passes)
+    together = values(model, documents, config)
     known = [Scored(row, None) for row in together.values() if row.metric == "kl" and not row.way]
     rest = values(model, documents, config, known=known)
     assert len(rest) == len(together) - len(known)
