@@ -280,13 +280,13 @@ def _refusal(members: Sequence[Encoding], part: Part, disturbance: Disturbance, 
     return "it gets distances, not places" if distances and not disturbance.same else ""
 
 
-def _reach(run: Callable, windows: Windows, disturbance: Disturbance, ids: int) -> int:
+def _reach(predict: Callable, windows: Windows, disturbance: Disturbance, ids: int) -> int:
     (W, T), reach = windows.tokens.shape, 0
     count = max(W, T + 1)  # of W windows there is a program
     for i in range(REACHED):
         one = Windows(*(np.repeat(a[i : i + 1], count, axis=0) for a in windows))
         tokens = one.tokens + np.eye(count, T, dtype=np.int32)  # the last window is as it was
-        p = np.exp(run(one._replace(tokens=tokens % ids), disturbance))
+        p = np.exp(predict(one._replace(tokens=tokens % ids), disturbance))
         moved = np.flatnonzero(np.abs(p[:T] - p[-1]).max(-1) > MOVED)
         reach = max([reach, *np.abs(moved - windows.places[i])])
     return int(reach)

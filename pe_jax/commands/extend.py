@@ -83,16 +83,15 @@ def main() -> int:
 
 def _said(run: Run, estimate: Estimate | None) -> str:
     from pe_jax.record import in_bytes
-    from pe_jax.report.words import count, rounded
     from pe_jax.runs.progress import duration
 
     if estimate is None:
         return "all scores are there: the same command without --dry_run writes the tables"
     shortest, longest = run.eval.lengths[0], run.eval.lengths[-1]
     return (
-        f"about {duration(estimate.seconds)} for {count(estimate.passes, 'window')} of "
+        f"about {duration(estimate.seconds)} for {estimate.passes} windows of "
         f"{shortest} to {longest} tokens, as it is and with {', '.join(run.eval.swaps)}\n"
-        f"a window of {shortest} tokens takes {rounded(estimate.taken)} s; one of {longest} needs "
+        f"a window of {shortest} tokens takes {estimate.taken:.2g} s; one of {longest} needs "
         f"{in_bytes(estimate.memory)} of memory"
     )
 

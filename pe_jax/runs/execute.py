@@ -13,8 +13,6 @@ from typing import Any
 
 from pe_jax.errors import Refused
 from pe_jax.evaluation import evaluate
-from pe_jax.evaluation.evaluate import Estimate
-from pe_jax.evaluation.scoring import Models
 from pe_jax.record import Begun, Result, Seconds, Tried
 from pe_jax.runs import environment, losses, scores, seed_groups
 from pe_jax.runs.folder import Folder
@@ -125,7 +123,7 @@ def execute(
             return result
 
 
-def estimate(run: Run, workdir: str | Path) -> Estimate | None:
+def estimate(run: Run, workdir: str | Path) -> evaluate.Estimate | None:
     """The time and memory that `execute` takes for a run of no steps on text; None where all its
     scores are there. Nothing is written. Refused as in `execute`.
     """
@@ -135,7 +133,7 @@ def estimate(run: Run, workdir: str | Path) -> Estimate | None:
     return evaluate.estimate(models, text.windows, run.eval, kept.known)
 
 
-def _models(run: Run, folder: Folder, trained: Sequence[SeedGroup]) -> tuple[Models, scores.Scores]:
+def _models(run: Run, folder: Folder, trained: Sequence[SeedGroup]):
     # The models of a run, and the scores that are there
     seeds, weights = run.run.seeds, run.eval.weights
     models = seed_groups.models(
