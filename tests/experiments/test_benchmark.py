@@ -81,7 +81,8 @@ def test_a_profile_gives_the_time_of_every_part():
     facts, ask = profile.side("rope", TINY)
     found = ask()
     assert found["parts"].keys() == profile.PARTS.keys()
-    assert 0.2 * found["ms"] < sum(found["parts"].values()) < 1.01 * found["ms"] * os.cpu_count()
+    assert min(found["parts"].values()) > 0
+    assert sum(found["parts"].values()) < 1.01 * found["ms"] * os.cpu_count()
     record = {"machine": HOST, "load_after": 1.0, "shape": TINY.sizes(), "spec": "rope"} | facts
     text = profile.markdown(record | {"cores": {"1": [found] * 3, "2": [found]}})
     rows = [line for line in text.splitlines() if line.startswith("| ")]

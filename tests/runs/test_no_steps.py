@@ -119,7 +119,7 @@ def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked
         assert value["window", 32, place] == value["", 32, place]
     path = tmp_path / "runs" / result.id / "metrics.jsonl"
     line = json.loads(path.read_text().splitlines()[-1])
-    assert line["evaluated"] == line["of"] == 3 * sum(n * (n + 32) for n in (16, 32, 64, 64, 64))
+    assert line["evaluated"] == line["of"] == 3 * sum(n * (n + 48) for n in (16, 32, 64, 64, 64))
     seconds = {(str(row.way), row.length, row.replica.number): row.seconds for row in result.rows}
     assert seconds["pi", 16, 2] == seconds["", 16, 2] and seconds["pi", 64, 2] > 0
     assert seconds["pi", 64, 0] is None  # it was compiled in them
