@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from configs import encodings, markov, pj_rope
+from configs import encodings, gpt2_small, markov, pj_rope
 from pe_jax.commands.sweep import runs_of
 from pe_jax.configs import base, quickstart
 from pe_jax.encodings import ENCODINGS
@@ -60,6 +60,19 @@ def test_the_study_of_markov_chains_has_ten_encodings_at_two_lengths():
         assert run.train.batch * length == 2048 and run.eval.last == length // 2
 
 
+def test_gpt2_small_is_gpt2_small():
+    for config in gpt2_small.get_sweep():
+        run = Run.of(config.to_dict() | {"data": {"tokenizer": "bytes"}})
+        learned = run.parameters()
+        assert (
+            learned.total - learned.encoding == 123_587_328
+        )  # 12 * 12 * 768**2 + (50304 + 25) * 768
+        assert run.train.batch * run.train.length * run.train.steps == pytest.approx(
+            2.5e9, rel=1e-4
+        )
+        assert run.eval.lengths[-1] == 16384 and run.lm.vocab == 50304
+
+
 FIELDS = """
 import dataclasses
 from typing import Any, Literal
@@ -97,6 +110,8 @@ def test_every_study_has_its_runs():
         module = importlib.import_module(f"configs.{name}")
         pretrained = name in ("continued", "scaling_ruler")
         values = {"train.init_from": f"hf:{model}"} if pretrained else {}
+        if name == "gpt2_small":
+            values = {"data.tokenizer": f"file:{model / 'tokenizer.json'}"}
         configs = runs_of(module, module.get_config(), values)
         ids = {first_of(config).id for config in configs}
         assert len(ids) == len(configs) > 0, name
