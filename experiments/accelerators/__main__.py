@@ -1,6 +1,6 @@
-"""Compiles the programs of configs/encodings_gpu.py for TPU v5e, on a machine without one.
+"""Compiles programs for TPU v5e, and those of configs/gpt2_small.py for H100, on a machine without.
 
-python -m experiments.accelerators [--out=DIR]
+python -m experiments.accelerators [gpt2_small] [--out=DIR]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ WITHOUT_TPU = {  # libtpu asks no cloud for a TPU, and locks none against other 
     "TPU_ACCELERATOR_TYPE": "v5litepod-4",
     "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
 }
+COMPILERS = "libtpu", "jax_cuda13_plugin"
 
 
 def main(given: Sequence[str] | None = None) -> int:
@@ -26,21 +27,29 @@ def main(given: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="scripts/accelerators", description=(__doc__ or "").partition("\n")[0]
     )
+    known = ["encodings_gpu", "gpt2_small"]
+    parser.add_argument("configs", nargs="*", default=known, help="of " + ", ".join(known))
     parser.add_argument("--out", type=Path, default=Path("results/accelerators"))
-    out = parser.parse_args(given).out
-    if importlib.util.find_spec("libtpu") is None:
+    options = parser.parse_args(given)
+    if unknown := {*options.configs} - {*known}:
+        parser.error(f"configs are {' and '.join(known)}, got {unknown.pop()}")
+    if lacking := [name for name in COMPILERS if importlib.util.find_spec(name) is None]:
         print(
-            "scripts/accelerators: this environment has no libtpu, the compiler for TPU: "
-            "scripts/setup --extra=tpu .venv-tpu makes one that has it",
+            f"scripts/accelerators: this environment has no {lacking[0]}, a compiler; without "
+            "PYTHON the script makes one that has it",
             file=sys.stderr,
         )
         return 2
     os.environ.update(WITHOUT_TPU)  # before JAX is imported
     from experiments.accelerators import grid, kernels
 
-    kernels.run(out)
-    grid.run(list(grid.cases()), out)
-    print((out / "table.md").read_text(), (out / "kernels.md").read_text(), sep="\n")
+    out = options.out
+    if "encodings_gpu" in options.configs:
+        kernels.run(out)
+        print((out / "kernels.md").read_text())
+    for name in options.configs:
+        grid.run(name, list(grid.cases(name)), out)
+        print((out / grid.FILES[name][1]).read_text())
     return 0
 
 

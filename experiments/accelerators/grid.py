@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any
 
 from configs import encodings_gpu
-from experiments.accelerators.programs import Case, measure
+from experiments.accelerators.programs import CHIPS, Case, measure
 from experiments.accelerators.table import markdown
 from pe_jax.runs import environment
 from pe_jax.storage import atomic
 from pe_jax.storage.hashes import sha256
 
-NAME = "accelerators.jsonl"
+FILES = {
+    "encodings_gpu": ("accelerators.jsonl", "table.md"),
+    "gpt2_small": ("gpt2_small.jsonl", "gpt2_small.md"),
+}
+"""The files of requirements, and their reports, of each config."""
 SOME = ("rope", "alibi", "t5")
 """Encodings whose training is also compiled with some changes of the config."""
 MORE = ("rope+window(window=128)", "rerope", "shaw", "deberta")
@@ -34,11 +38,16 @@ LOOP = (("train.scan", True),)
 """Layers as one loop; only for rope."""
 WORDS = (("lm.vocab", 32768),)
 """A vocabulary whose logits do not all fit into memory; only for rope."""
-PACKAGES = ("jax", "jaxlib", "libtpu", "flax")
+REMAT = (("train.remat", True),)
+PACKAGES = ("jax", "jaxlib", "flax")
 
 
-def cases() -> Iterator[Case]:
-    """All programs, in the order of compilation."""
+def cases(config: str) -> Iterator[Case]:
+    """All programs of a config, in the order of compilation."""
+    if config == "gpt2_small":
+        for chip, changes in (("h100", ()), ("v5e", REMAT)):
+            yield from (Case(spec, "training", changes, config, chip) for spec in (*SOME, "fire"))
+        return
     for program in ("training", "evaluation"):
         yield from (Case(spec, program) for spec in encodings_gpu.ENCODINGS)
     yield from (Case(spec, "training") for spec in MORE)
@@ -48,15 +57,16 @@ def cases() -> Iterator[Case]:
     yield from (Case("rope", "training", changes) for changes in (*HEADS, LOOP, WORDS))
 
 
-def run(todo: Sequence[Case], out: Path) -> None:
+def run(config: str, todo: Sequence[Case], out: Path) -> None:
     """Writes a row for each case, and the table, after each program. A row of the file in `out` is
     kept, with the present commit, if the program and its compiler are the same.
     """
-    path, rows = out / NAME, {}
+    (path, table), rows = (out / name for name in FILES[config]), {}
     if path.exists():
         rows = {Case.of(row): row for row in map(json.loads, path.read_text().splitlines())}
-    versions = {name: importlib.metadata.version(name) for name in PACKAGES}
     for i, case in enumerate(todo, 1):
+        packages = *PACKAGES, CHIPS[case.chip].compiler
+        versions = {name: importlib.metadata.version(name) for name in packages}
         lowered = case.lower()
         program = {"program_sha256": sha256(lowered.as_text()), "versions": versions}
         row: dict[str, Any] = rows.get(case, {})
@@ -66,4 +76,4 @@ def run(todo: Sequence[Case], out: Path) -> None:
         rows[case] = row | {"commit": environment.commit()}
         done = [rows[case] for case in todo if case in rows]
         atomic.write(path, "".join(json.dumps(row) + "\n" for row in done))
-        atomic.write(out / "table.md", markdown(done) + "\n")
+        atomic.write(table, markdown(done) + "\n")

@@ -15,12 +15,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax.experimental import topologies
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
 from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 from jax.sharding import SingleDeviceSharding
 
-from experiments.accelerators.programs import TOPOLOGIES, measure
+from experiments.accelerators.programs import CHIPS, measure
 from experiments.benchmark import turns
 from experiments.benchmark.attention import Sizes, bound, ours_of
 from pe_jax.attention.fused import attend_fused
@@ -68,7 +67,7 @@ def others(sizes: Sizes, q, k, v) -> Any:
 
 def lowered(form: Callable, sizes: Sizes) -> Any:
     """The gradient of a sum of the outputs to q, k and v, lowered for the chip."""
-    chip = topologies.get_topology_desc(TOPOLOGIES[4], "tpu").devices[0]
+    chip = CHIPS["v5e"].devices(1)[0]
     shape = sizes.batch, sizes.length, sizes.heads, sizes.head
     vectors = jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=SingleDeviceSharding(chip))
 

@@ -1,21 +1,17 @@
-"""The report of what programs need on TPU v5e, from the rows of grid.py."""
+"""The report of what programs need on an accelerator, from the rows of grid.py."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from configs import encodings_gpu
-from experiments.accelerators.programs import EVALUATED
+from experiments.accelerators.programs import CHIPS, EVALUATED, Case
 from experiments.benchmark import turns
 from pe_jax.report import words
 
 Row = Mapping[str, Any]
 
-OPERATIONS = 197e12
-"""bfloat16 operations of a chip per second."""
-BANDWIDTH = 819e9
-"""Bytes per second between the memory of a chip and its cores."""
 TITLES = {"training": "A training step of all seeds", "evaluation": "Evaluation"}
 HEAD = ("encoding", "memory, GiB", "temporaries, GiB")
 COUNTED = ("TFLOP", "GB moved", "roofline, ms", "bound by")
@@ -26,7 +22,8 @@ def markdown(rows: Sequence[Row]) -> str:
     kinds: dict[str, list[Row]] = {}
     for row in rows:
         changes = "".join(f", `{name}={value}`" for name, value in row["changes"])
-        kinds.setdefault(f"{TITLES[row['program']]}{changes}", []).append(row)
+        chip = f" on one {CHIPS[row['chip']].title}" if "chip" in row else ""
+        kinds.setdefault(f"{TITLES[row['program']]}{chip}{changes}", []).append(row)
     parts = []
     for kind, alike in kinds.items():
         counted = any("operations" in row for row in alike)
@@ -44,7 +41,11 @@ def _cells(row: Row) -> list[str]:
     cells = [name, f"{total / 2**30:.2f}", temporaries]
     if "operations" not in row:
         return cells
-    bounds = {"operations": row["operations"] / OPERATIONS, "memory": row["moved"] / BANDWIDTH}
+    chip = CHIPS[Case.of(row).chip]
+    bounds = {
+        "operations": row["operations"] / chip.operations,
+        "memory": row["moved"] / chip.bandwidth,
+    }
     slower = max(bounds, key=lambda name: bounds[name])
     counts = f"{row['operations'] / 1e12:.1f}", f"{row['moved'] / 1e9:.0f}"
     return [*cells, *counts, f"{1e3 * bounds[slower]:.0f}", slower]
@@ -52,27 +53,43 @@ def _cells(row: Row) -> list[str]:
 
 def _read(rows: Sequence[Row]) -> Iterator[str]:
     """How to read the tables, one paragraph each."""
-    config = encodings_gpu.get_config()
-    lm, train = config.lm, config.train
-    windows = config.eval.batch_tokens // EVALUATED
+    first = Case.of(rows[0])
+    run = dataclasses.replace(first, changes=()).run()
+    lm, train, seeds = run.lm, run.train, words.count(len(run.run.seeds), "seed")
+    windows = run.eval.batch_tokens // EVALUATED
+    chips = [CHIPS[name] for name in dict.fromkeys(Case.of(row).chip for row in rows)]
+    names = words.join([chip.title for chip in chips])
     yield (
-        "**Nothing here has run.** XLA has compiled these programs for TPU v5e on a machine that "
+        f"**Nothing here has run.** XLA has compiled these programs for {names} on a machine that "
         "has none, and what the tables hold is its own account of them."
     )
+    evaluation = (
+        f"An evaluation scores all tokens of {words.count(windows, 'window')} of {EVALUATED:,}, by "
+        "one seed. "
+    )
     yield (
-        f"**What was compiled.** The programs of `configs/encodings_gpu.py`: {lm.layers} layers, "
-        f"D={lm.model}, {lm.heads} heads, {lm.dtype}. A step trains {len(config.run.seeds)} seeds "
-        f"at once, each on {train.batch} windows of {train.length} tokens. An evaluation scores "
-        f"all tokens of {words.count(windows, 'window')} of {EVALUATED:,}, by one seed. Headings "
-        "say what was set otherwise; with `run.mesh` there are as many chips as it names, else one."
+        f"**What was compiled.** The programs of `configs/{first.config}.py`: {lm.layers} layers, "
+        f"D={lm.model}, {lm.heads} heads, {lm.dtype}. A step trains {seeds} at once, each on "
+        f"{train.batch} windows of {train.length:,} tokens. "
+        + evaluation
+        * any(row["program"] == "evaluation" for row in rows)
+        + "Headings say what was set otherwise; with `run.mesh` there are as many chips as it "
+        "names, else one."
+    )
+    rates = words.join(
+        [
+            f"{chip.operations / 1e12:.0f} TFLOP/s and {chip.bandwidth / 1e9:,.0f} GB/s of a "
+            f"{chip.title}"
+            for chip in chips
+        ]
     )
     yield (
         "**How to read the columns.** All are of each chip. Memory: the state and the batch, what "
-        "the program returns besides the state, its temporaries and its code; programs can have "
-        "15.75 of a chip's 16 GiB. Roofline: the longer of two times, that of the operations at "
-        f"{OPERATIONS / 1e12:.0f} TFLOP/s and that of the bytes at {BANDWIDTH / 1e9:.0f} GB/s, "
-        "with the one that it is; it is arithmetic and no measurement. Operations and bytes are "
-        "counted where a program has no loops, of which XLA counts a single turn."
+        "the program returns besides the state, its temporaries and its code; of a TPU v5e "
+        "programs can have 15.75 of 16 GiB. Roofline: the longer of two times, that of the "
+        f"operations and that of the bytes, at {rates}, with the one that it is; it is arithmetic "
+        "and no measurement. Operations inside fused attention are not counted. Operations and "
+        "bytes are left out where they were not counted because of a loop."
     )
     versions = {f"{name} {version}" for row in rows for name, version in row["versions"].items()}
     commits = {words.commit(row["commit"]) for row in rows}

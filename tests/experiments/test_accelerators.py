@@ -11,7 +11,7 @@ from helpers import DIMS, covering
 
 from configs import encodings
 from experiments.accelerators import programs
-from experiments.accelerators.programs import measure
+from experiments.accelerators.programs import counted, measure
 from pe_jax.encoding import Encoding
 from pe_jax.runs.run import Run
 from pe_jax.specs.parse import make
@@ -118,11 +118,21 @@ class Full:
 
 
 def test_a_program_is_measured():
-    """Operations and bytes are left out where loops hide most of them."""
+    """Operations and bytes are left out where a loop does not say how often it turns."""
     looped = jax.jit(lambda a: jax.lax.fori_loop(0, a[0].astype(int), lambda i, a: a * a[0], a))
-    for program, counted in ((jax.jit(lambda a: a @ a), True), (looped, False)):
+    for program, known in ((jax.jit(lambda a: a @ a), True), (looped, False)):
         needs = measure(program.lower(jnp.ones(8)))
         assert needs["arguments"] == 32 and needs["temporaries"] >= 0
-        assert ("operations" in needs) == ("moved" in needs) == counted
+        assert ("operations" in needs) == ("moved" in needs) == known
     needs = measure(Full())
     assert (needs["temporaries"], needs["available"]) == (17.25 * GIB, 15.75 * GIB)
+
+
+def test_every_turn_of_a_loop_is_counted():
+    """As of the products written one after another, without the loop's own few numbers."""
+    matrices = jnp.ones((7, 64, 64))
+    looped = jax.jit(lambda a: jax.lax.map(lambda b: b @ b, a)).lower(matrices).compile()
+    assert " while(" in looped.as_text()
+    needs = counted(looped)
+    assert needs["operations"] == pytest.approx(7 * 2 * 64**3, rel=0.01)
+    assert needs["moved"] > 7 * 2 * 64**2 * 4
