@@ -21,7 +21,7 @@ from jax.sharding import SingleDeviceSharding
 
 from experiments.accelerators.programs import CHIPS, measure
 from experiments.benchmark import turns
-from experiments.benchmark.attention import Sizes, bound, ours_of
+from experiments.device.attention import Sizes, bound, ours_of
 from pe_jax.attention.fused import attend_fused
 from pe_jax.runs import environment
 

@@ -4,7 +4,6 @@ compared   a training step and a forward pass, compared with other libraries
 sides      the processes that are compared
 profile    the time of pe_jax's training step by part
 encodings  the cost of every encoding relative to nope
-attention  each form of attention on one GPU or TPU
 data       memory and time of text that is larger than memory
 turns      alternating measurements, medians of paired ratios, and tables
 """

@@ -1,11 +1,10 @@
 """Benchmarks: a training step compared with other libraries, the cost of encodings, long passes,
-attention on an accelerator, text larger than memory.
+text larger than memory.
 
 python -m experiments.benchmark step [--turns=12] [--one_core]
 python -m experiments.benchmark profile [SPEC]
 python -m experiments.benchmark encodings [NAME ...] [--turns=6]
 python -m experiments.benchmark passes hf:DIR|RUN [--lengths=8192,131072] [--swaps=pi,window]
-python -m experiments.benchmark attention [--turns=12]
 python -m experiments.benchmark data --folder=DIR [--gigabytes=4] [--source=stdlib]
 """
 
@@ -53,7 +52,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     text.add_argument("--folder", type=Path, required=True, help="where text and store are made")
     text.add_argument("--gigabytes", type=float, default=4.0, help="of text")
     text.add_argument("--source", default="stdlib", help="the corpus that it is made from")
-    command("attention", 12, "results/benchmark", "each form of attention on one GPU or TPU")
     return parser.parse_args(given)
 
 
@@ -76,7 +74,7 @@ def _swaps(text: str) -> list[str]:
 def main() -> int:
     """Returns the exit code."""
     options = arguments()
-    from experiments.benchmark import attention, compared, data, encodings, profile
+    from experiments.benchmark import compared, data, encodings, profile
     from pe_jax.encodings import ENCODINGS
     from pe_jax.errors import Refused
 
@@ -92,8 +90,6 @@ def main() -> int:
             encodings.run(options.names or [*ENCODINGS], plan, None if options.names else out)
         elif options.command == "data":
             data.run(options.gigabytes, options.source, options.folder, options.turns, out)
-        elif options.command == "attention":
-            attention.run(options.turns, out)
         else:
             compared.passes(options.model, options.lengths, options.swaps, options.turns, out)
     except (ValueError, RuntimeError, OSError, Refused) as error:
