@@ -27,6 +27,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)")
 ORDER = ("NOTES", "README", "overview", "table", "published", "baseline")
 """Order of the Markdown files of a study on its page; others follow."""
+NOTEBOOKS = "quickstart", "positions"
+"""Those of docs/."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -85,7 +87,7 @@ def moved() -> dict[str, str]:
     shown |= {file_of(cls): f"reference/tasks/{name}.md" for name, cls in TASKS.items()}
     for path in (ROOT / "results").rglob("*.md"):
         shown[relative(path)] = f"{relative(path.parent)}/index.md"
-    return shown | {"docs/positions.ipynb": "docs/positions.md"}
+    return shown | {f"docs/{name}.ipynb": f"docs/{name}.md" for name in NOTEBOOKS}
 
 
 def file_of(cls: type) -> str:
@@ -93,11 +95,11 @@ def file_of(cls: type) -> str:
 
 
 def markdown() -> dict[str, str]:
-    """{path: text} of the Markdown files and the notebook."""
+    """{path: text} of the Markdown files and the notebooks."""
     names = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "NOTES.md")
     paths = [*(ROOT / name for name in names), *(ROOT / "docs").rglob("*.md")]
     pages = {relative(path): path.read_text("utf-8") for path in paths}
-    return pages | {"docs/positions.md": notebook(ROOT / "docs/positions.ipynb")}
+    return pages | {f"docs/{name}.md": notebook(ROOT / f"docs/{name}.ipynb") for name in NOTEBOOKS}
 
 
 def notebook(path: Path) -> str:
@@ -373,7 +375,8 @@ def navigation(pages: Mapping[str, str]) -> list:
         "Python": below("reference/names"),
     }
     single = [f"reference/{name}.md" for name in ("knobs", "metrics")]
-    tutorials = [*(f"docs/tutorials/{name}.md" for name in tutorials), "docs/positions.md"]
+    tutorials = [f"docs/tutorials/{name}.md" for name in tutorials]
+    tutorials += [f"docs/{name}.md" for name in NOTEBOOKS]
     project = ["docs/design.md", "docs/numbers.md", "CHANGELOG.md", "CONTRIBUTING.md"]
     return [
         {"Start": "README.md"},

@@ -1,4 +1,4 @@
-"""docs/positions.ipynb: as committed it is executed, and its code runs."""
+"""docs/positions.ipynb: as committed it is executed, and its code runs; and the quickstart's."""
 
 import dataclasses
 import json
@@ -9,6 +9,7 @@ import matplotlib
 import numpy as np
 import pytest
 from commands import tiny_on, write_text
+from documents import assert_works, small
 
 import pe_jax
 import pe_jax.runs.execute
@@ -46,10 +47,20 @@ def test_it_was_executed_from_top_to_bottom():
         kinds = {output["output_type"] for output in cell["outputs"]}
         assert "error" not in kinds, cell["id"]
         assert all(output.get("name") != "stderr" for output in cell["outputs"]), printed(cell)
-        silent = cell["id"] in ("setup", "hooks")
+        silent = cell["id"] in ("install", "setup", "hooks")
         assert bool(printed(cell).strip()) != silent, cell["id"]
     figures = [cell["id"] for cell in CODE if "image/png" in printed(cell)]
     assert figures == ["panels", "curves", "joined"]
+
+
+def test_the_quickstart_in_a_notebook_makes_the_table_that_it_shows(tmp_path):
+    cells = json.loads((ROOT / "docs/quickstart.ipynb").read_text("utf-8"))["cells"]
+    code = {cell["id"]: source(cell) for cell in cells if cell["cell_type"] == "code"}
+    command = code["train"].removeprefix("!").replace("{PYTHON} -m pe_jax", "pe-jax")
+    assert_works(small(command.replace("\\\n", " ")), tmp_path)
+    (table,) = re.findall(r'Path\("(.*?)"\)', code["table"])
+    assert "alibi" in (tmp_path / table).read_text()
+    assert (ROOT / re.findall(r" (scripts/\w+)", code["measure"])[0]).exists()
 
 
 def shown_table(id):
