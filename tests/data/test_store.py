@@ -135,11 +135,11 @@ def test_a_store_whose_making_was_killed_is_made_to_the_same_bytes(
 
 @pytest.mark.slow
 def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
-    """60 MB in 30 files, and their tokens; the moments are spread over an undisturbed making."""
+    """42 MB in 18 files, and their tokens; the moments are spread over an undisturbed making."""
     rng, text = random.Random(0), tmp_path / "text"
     words = ["".join(rng.choices("aeilnostué位\n", k=rng.randint(2, 9))) for _ in range(3000)]
     text.mkdir()
-    for i in range(30):
+    for i in range(18):
         (text / f"{i:02d}.txt").write_text(" ".join(rng.choices(words, k=300_000)))
     lab, begun = Lab(tmp_path / "lab", tmp_path / "programs"), time.monotonic()
 
