@@ -102,13 +102,12 @@ class Bound:
     """The relative hooks at all distances of such positions (`tabulated`)."""
 
     def __post_init__(self):
-        deeds = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
-        for hooks, deed in deeds.items():
-            names = [
-                type(e).__name__ for e in self.encodings if any(overrides(e, h) for h in hooks)
-            ]
-            if len(names) > 1:
-                raise ValueError(f"only one encoding may {deed}, got {' and '.join(names)}")
+        alone = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
+        for hooks, effect in alone.items():
+            members = [e for e in self.encodings if any(overrides(e, hook) for hook in hooks)]
+            if len(members) > 1:
+                names = " and ".join(type(e).__name__ for e in members)
+                raise ValueError(f"only one encoding may {effect}, got {names}")
         mixers = [e for e in self.encodings if mixes(e)]
         others = [e for e in self.encodings if mixes(e) or {*sites(e)} - BESIDE_MIXERS]
         if mixers and len(others) > 1:
