@@ -66,6 +66,7 @@ _DRY_RUN = OPTIONS.boolean("dry_run", False, "Say how long it will take, and sto
 def main() -> int:
     from pe_jax.commands import console
     from pe_jax.pretrained import answer
+    from pe_jax.pretrained.source import Source
     from pe_jax.runs.execute import estimate, execute
     from pe_jax.runs.folder import Folder
 
@@ -75,7 +76,8 @@ def main() -> int:
         return 0
     folder = Folder.of(run.id, _WORKDIR.value)
     result = execute(run, _WORKDIR.value, cli.command_line())
-    choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or ())
+    family = Source.of(_MODEL.value).about.family
+    choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or (), family)
     console.publish([result], out, answer=answer.sheet(choices))
     print(folder.path / "result.json")
     return 0

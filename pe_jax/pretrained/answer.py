@@ -88,10 +88,11 @@ def answer(
     encodings: tuple[Encoding, ...],
     margin: float = 0.01,
     serve: Sequence[str] = (),
+    family: str = "",
 ) -> Recommendation:
-    """The numbers of a run of no steps of a model with these encodings. Differences of the first
-    metric within `margin` count as equal. `serve` names programs (served.py) that must serve what
-    is chosen in the form that is scored.
+    """The numbers of a run of no steps of a model with these encodings, whose config.json has
+    `family` as its model_type. Differences of the first metric within `margin` count as equal.
+    `serve` names programs (served.py) that must serve what is chosen in the form that is scored.
     """
     study, config = Study.of([result]), result.config["eval"]
     asked = [study.metrics[name] for name in config["metrics"] if name in study.metrics]
@@ -140,7 +141,7 @@ def answer(
                 differences[way],
                 tuple(cells),
                 minus(*short).interval,
-                _scaling(result, encodings, way, lengths[-1], ways, serve),
+                _scaling(family, encodings, way, lengths[-1], ways, serve),
                 within,
             )
         )
@@ -153,7 +154,7 @@ def _as_if(result: Result) -> bool:
 
 # None where the fixed form of the swap, which programs serve, is scored as well.
 def _scaling(
-    result: Result,
+    family: str,
     encodings: tuple[Encoding, ...],
     way: Way,
     length: int,
@@ -165,8 +166,6 @@ def _scaling(
     twin = fixed(encodings, way.swap, length) if way.swap else None
     if twin and Way(swap=twin) in ways:
         return None
-    families = {"sandwich": "gemma3_text", "embedded": "modernbert"}
-    family = families.get(result.config.get("lm", {}).get("norm"), "")
     try:
         config = with_scaling({"model_type": family}, members, length, encodings)
     except ValueError:

@@ -182,6 +182,14 @@ def test_config_json_scales_a_gemma_3_in_layers_without_a_window():
     assert found["as it is"].scaling == {"max_position_embeddings": 128}
 
 
+def test_config_json_has_the_names_of_its_family():
+    rope = parse("rope").encodings(DIMS)
+    phi = {c.name: c for c in answer(result(), rope, family="phi3").choices}
+    assert phi["yarn"].scaling is None  # Phi-3 has longrope alone
+    neox = {c.name: c for c in answer(result(), rope, family="gpt_neox").choices}
+    assert neox["yarn"].scaling["rotary_emb_base"] == 10_000
+
+
 def test_perplexities_are_compared_by_their_logarithms():
     """By themselves those of a model that breaks down scatter so much that no test tells it from
     the best.
