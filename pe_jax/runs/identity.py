@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pe_jax.data import tokenizer
-from pe_jax.encoding import Encoding
+from pe_jax.encoding import Encoding, mixes
 from pe_jax.model.config import LmConfig
 from pe_jax.model.lm import learned
 from pe_jax.record import Parameters
@@ -85,4 +85,5 @@ def _of_data(checked: Checked) -> Mapping[str, Any]:
 def parameters(lm: LmConfig, encodings: tuple[Encoding, ...]) -> Parameters:
     """How many numbers one seed learns."""
     encoding = sum(map(learned, encodings))
-    return Parameters(total=model_size(lm) + encoding, encoding=encoding)
+    model = model_size(lm, tuple(filter(mixes, encodings)))
+    return Parameters(total=model + encoding, encoding=encoding)

@@ -51,9 +51,11 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
 
 
 @functools.cache  # the encodings of a sweep share one model
-def model_size(config: LmConfig) -> int:
-    """How many numbers one seed learns besides those of encodings."""
-    return sum(leaf.size for leaf in jax.tree.leaves(structure(config, ())[1]))
+def model_size(config: LmConfig, mixers: tuple[Encoding, ...] = ()) -> int:
+    """How many numbers one seed learns besides those of encodings. `mixers` replace attention."""
+    params = structure(config, mixers)[1]
+    learned = {name: params[name] for name in params.keys() - {"shared", "owned"}}
+    return sum(leaf.size for leaf in jax.tree.leaves(learned))
 
 
 def init(

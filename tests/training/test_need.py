@@ -8,13 +8,13 @@ import pytest
 
 from pe_jax.errors import Refused
 from pe_jax.model.config import LmConfig
-from pe_jax.model.lm import learned
+from pe_jax.runs.identity import parameters
 from pe_jax.specs.parse import make
 from pe_jax.training import need
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.loop import train
 from pe_jax.training.session import Session
-from pe_jax.training.step import model_size, structure
+from pe_jax.training.step import structure
 
 LM = LmConfig(layers=3, model=16, heads=2)
 SHALLOW = dataclasses.replace(LM, layers=1)
@@ -29,13 +29,20 @@ def free(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "spec", ["nope", "learned+t5[::2]", "kerple_log(per_layer=('*',))[:2]", "conv[0:]"]
+    "spec",
+    [
+        "nope",
+        "learned+t5[::2]",
+        "kerple_log(per_layer=('*',))[:2]",
+        "conv[0:]",
+        "gated_delta[0]+nope",  # in place of the attention of a layer
+    ],
 )
 @pytest.mark.parametrize("lm", [LM, dataclasses.replace(SHALLOW, gated=True, biases="all")])
 def test_the_size_of_a_model_is_that_of_its_parameters(spec, lm):
     encodings = make(spec, lm.dims(16))
     built = sum(leaf.size for leaf in jax.tree.leaves(structure(lm, encodings)[1]))
-    assert model_size(lm) + sum(map(learned, encodings)) == built
+    assert parameters(lm, encodings).total == built
 
 
 def test_a_program_that_does_not_fit_is_refused_before_it_runs(free, monkeypatch, tmp_path):
