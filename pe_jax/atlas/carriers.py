@@ -285,8 +285,9 @@ def _reach(predict: Callable, windows: Windows, disturbance: Disturbance, ids: i
     count = max(W, T + 1)  # of W windows there is a program
     for i in range(REACHED):
         one = Windows(*(np.repeat(a[i : i + 1], count, axis=0) for a in windows))
-        tokens = one.tokens + np.eye(count, T, dtype=np.int32)  # the last window is as it was
-        p = np.exp(predict(one._replace(tokens=tokens % ids), disturbance))
+        changed = (one.tokens + np.eye(count, T, dtype=np.int32)) % ids  # the last is as it was
+        tokens = np.where(one.tokens < ids, changed, one.tokens)  # hidden ones stay hidden
+        p = np.exp(predict(one._replace(tokens=tokens), disturbance))
         moved = np.flatnonzero(np.abs(p[:T] - p[-1]).max(-1) > MOVED)
         reach = max([reach, *np.abs(moved - windows.places[i])])
     return int(reach)

@@ -175,6 +175,21 @@ def test_what_cannot_be_done_is_said(spec, part, disturbance, words):
     assert words in why and bool(words) == bool(why)
 
 
+def test_a_hidden_token_stays_hidden_where_the_reach_is_measured(monkeypatch):
+    monkeypatch.setattr(carriers, "REACHED", 1)
+    tokens, tried = np.array([[3, 1, 4, 0, 2]]), []  # the id 4 stands for a hidden token
+
+    def predict(windows, disturbance):
+        tried.append(windows.tokens)
+        return np.zeros((len(windows.tokens), 4))
+
+    windows = carriers.Windows(tokens, np.zeros(1, int), np.full(1, 2))
+    assert carriers._reach(predict, windows, carriers.Disturbance(), ids=4) == 0
+    changed = tried[0] != tokens
+    np.testing.assert_array_equal(changed, np.eye(6, 5, dtype=bool) & (tokens < 4))
+    assert tried[0].min() == 0
+
+
 def test_the_table_and_the_figure_of_parts():
     none = dict.fromkeys(("frozen", "shuffled", "shifted by 1"), Interval(0.0, 0.0, 8))
     whole = carriers.Measured("the model as it is", 9, none)
