@@ -197,5 +197,5 @@ def _moves(e: Encoding, pos: jax.Array) -> jax.Array:
 
 # Whether a window hides a key before a query of a sequence of so many tokens.
 def _hides(encoding: Encoding, tokens: int) -> bool:
-    reach = encoding.reach()
-    return reach is not None and sum(reach) < tokens
+    reach = encoding.reach()  # two-sided, the first token sees no key after its window
+    return reach is not None and reach[0] + encoding.dims.causal * reach[1] < tokens

@@ -17,16 +17,17 @@ from evaluated import ends, evaluated, stacked
 from flax import nnx
 
 from pe_jax.data.tokenizer import Tokenizer
+from pe_jax.encoding import Dims
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.evaluate import longest
-from pe_jax.evaluation.passes import Key, Scored, key_of, missing_jobs, plan
+from pe_jax.evaluation.passes import Key, Pass, Scored, key_of, missing_jobs, plan
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Place, Predictions, SampleMetric, TextMetric
 from pe_jax.metrics import METRICS, named
 from pe_jax.model.config import LmConfig
 from pe_jax.model.memory import Memory
-from pe_jax.record import Reason, Replica, Row, Way
+from pe_jax.record import AS_TRAINED, Reason, Replica, Row, Way
 from pe_jax.specs.parse import make
 from pe_jax.storage.jsonl import History
 from pe_jax.training.session import Session
@@ -543,6 +544,15 @@ def test_what_an_encoding_cannot_serve_has_a_reason_and_no_value():
     clipped = values(found, way=Way(swap="learned(clip=True)"))
     assert clipped[:2] == [r.value for r in plain[:2]] and math.isfinite(clipped[2])
     assert {str(c.way): c.length for c in found.curves} == {"": 8, "learned(clip=True)": 16}
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_window_is_left_out_where_it_hides_nothing(causal):
+    """Of 12 tokens the causal window sees the nearest 8 and the first 4, and so all."""
+    dims = Dims(model=16, heads=2, head=8, layers=1, train_len=8, causal=causal)
+    rope, window = make("rope+window(window=8,sinks=4)", dims)
+    part = Pass(AS_TRAINED, 12, 12, (rope, window))
+    assert (part.computed() == Pass(AS_TRAINED, 12, 12, (rope,)).computed()) == causal
 
 
 def test_swaps_that_come_to_the_same_are_computed_once():
