@@ -26,7 +26,7 @@ class Overlap:
     error: float = 0.0  # of large text, half of the 95 % interval of the share; 0: all was compared
     copies: int = 0  # its documents that are equal to one of the training text
     document: str = ""  # a copy, or the one that shares the most; "": none shares any
-    beside: str = ""  # the document of the training text that shares the most with it
+    beside: str = ""  # the document of the training text with its copy, or with most of it first
 
 
 class Reason(enum.Enum):

@@ -127,12 +127,13 @@ class Corpus:
         if not self.folder:
             return overlaps(self, other, splits)
         path = self.folder / f"overlap-{sha256(canonical([other.hash, splits]))[:16]}.json"
-        with locks.locked(self.folder, wait=True):
-            if not path.exists():
-                LOG.info("%s: comparing %s with the training text", self.source, ", ".join(splits))
-                found = overlaps(self, other, splits)
-                atomic.write(path, json.dumps({name: vars(each) for name, each in found.items()}))
-            return {name: Overlap(**each) for name, each in json.loads(path.read_text()).items()}
+        if not path.exists():
+            with locks.locked(self.folder, wait=True):
+                if not path.exists():
+                    LOG.info("%s: comparing %s", self.source, " and ".join(splits))
+                    found = overlaps(self, other, splits)
+                    atomic.write(path, json.dumps({name: vars(o) for name, o in found.items()}))
+        return {name: Overlap(**each) for name, each in json.loads(path.read_text()).items()}
 
 
 def stored(source: Source, store: str = "") -> Corpus:

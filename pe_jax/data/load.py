@@ -4,6 +4,7 @@ that a user's function yields.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import glob
 import gzip
@@ -78,7 +79,8 @@ def users_documents(name: str) -> Source:
     def documents() -> Iterator[Document]:
         with contract.calling(name, name):
             for i, text in enumerate(function()):
-                yield Document(f"document {i}", text if isinstance(text, bytes) else text.encode())
+                text = text if isinstance(text, bytes) else text.encode()
+                yield Document(f"document {i}", _utf8(text))
 
     rules, files = (tfds_text.BY_DOCUMENT, tfds_text.BY_POSITION), contract.sources(name)
     return Source(f"documents:{name}", {"": documents()}, rules, files, LARGE, by_text=True)
@@ -101,6 +103,7 @@ BY_POSITION = "by position: the last tenth of each file is halved into valid and
 
 # Names of files that are read in a folder, and those of packed ones.
 TEXT_NAME = re.compile(r"\.((txt|text|md|py|jsonl)(\.gz|\.xz|\.zst)?|parquet)$", re.IGNORECASE)
+BETWEEN = b"<|endoftext|>", b"<|begin_of_text|>"  # documents of a shard, by GPT-2 and by Llama 3
 PACKED_NAME = re.compile(r"\.(gz|xz|zst)$", re.IGNORECASE)
 NOT_STDLIB = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
 # What describes one build of Python, and one generated text larger than a whole test split.
@@ -137,8 +140,8 @@ def files(where: str, root: str = "") -> Source:
     directory if that is empty. In a folder every file whose name ends in .txt, .text, .md, .py or
     .jsonl, with or without .gz, .xz or .zst, or in .parquet is read, at any depth, hidden ones
     excepted; a file or a glob may have any name. A row of .jsonl or .parquet is a document, its
-    field "text". A file that ends in .bin has tokens of nanoGPT or llm.c, and a tokenizer.json
-    beside it.
+    field "text". A file that ends in .bin, with a tokenizer.json beside it, has tokens of nanoGPT
+    or llm.c.
 
     A folder with the folders train, valid (or validation) and test is split by these; without valid
     a twentieth of train is validation text. Otherwise ten or more documents are split by name, and
@@ -221,14 +224,14 @@ def _walk(root: Path, skip: Iterable[str] = ()) -> Iterator[Path]:
 def _files_of(pattern: str) -> list[tuple[str, Path]]:
     path = Path(pattern)
     if path.is_dir():
-        root, paths = path, [p for p in _walk(path) if TEXT_NAME.search(p.name)]
+        root, paths = path, [p for p in _walk(path) if TEXT_NAME.search(p.name) or _is_shard(p)]
     elif path.exists() or glob.escape(pattern) == pattern:
         root, paths = path.parent, [existing(path, "file")]
     else:
         root = Path(*itertools.takewhile(lambda part: glob.escape(part) == part, path.parts))
         paths = [p for p in map(Path, glob.glob(str(path), recursive=True)) if p.is_file()]
     if not paths:
-        kinds = "ending in .txt, .text, .md, .py, .jsonl (or these packed) or .parquet in"
+        kinds = "ending in .txt, .text, .md, .py, .jsonl (or these packed), .parquet or .bin in"
         raise FileNotFoundError(f"no file {kinds if path.is_dir() else 'matches'} {path}")
     return sorted((PACKED_NAME.sub("", p.relative_to(root).as_posix()), p) for p in paths)
 
@@ -255,10 +258,10 @@ def _documents(files: Listed) -> Iterator[Document]:
                 raise
             raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
         except UnicodeDecodeError as error:
-            raise ValueError(
-                f"{path} is not UTF-8 at byte {error.start} (0x{error.object[error.start]:02x}); "
-                f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
-            ) from error
+            remedy = f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
+            remedy = "it has another tokenizer.json" if _is_shard(path) else remedy
+            at = f"at byte {error.start} (0x{error.object[error.start]:02x})"
+            raise ValueError(f"{path} is not UTF-8 {at}; {remedy}") from error
 
 
 # The content of a file, unpacked.
@@ -291,7 +294,7 @@ def _of_jsonl(path: Path) -> Iterator[tuple[int, bytes]]:
             if line.strip():
                 try:
                     text = decoder.decode(line).text.encode()
-                except msgspec.DecodeError as error:
+                except (msgspec.DecodeError, UnicodeDecodeError) as error:
                     raise ValueError(
                         f'{path} must have objects with a string "text", line {number}: {error}'
                     ) from error
@@ -315,22 +318,36 @@ def _of_parquet(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 # Tokens of nanoGPT (uint16) or llm.c (a header, then uint16 or uint32), as the text that they stand
-# for by the tokenizer.json beside them. <|endoftext|> stands between documents.
+# for by the tokenizer.json beside them. A character that is cut by the end of a shard is left out.
 def _of_shard(path: Path) -> Iterator[tuple[int, bytes]]:
     made_by = tokenizer.named(f"file:{path.parent / 'tokenizer.json'}")
     with path.open("rb") as file:
         magic = int.from_bytes(file.read(4), "little")
     dtype = {20240520: np.uint16, 20240801: np.uint32}.get(magic)
-    tokens = np.memmap(path, dtype or np.uint16, "r", 1024 if dtype else 0)
-    if (largest := int(tokens.max())) >= len(made_by.pieces):
+    try:
+        tokens = np.memmap(path, dtype or np.uint16, "r", 1024 if dtype else 0)
+    except ValueError as error:  # without the path
+        raise ValueError(f"{path} is empty or cut off: {error}") from error
+    if (largest := int(tokens.max(initial=0))) >= len(made_by.pieces):
         raise ValueError(
             f"{path} has the token {largest}, and the tokenizer.json beside it "
             f"{len(made_by.pieces)} tokens: give the one that it was made by"
         )
-    ends = np.isin(tokens, [i for i, p in enumerate(made_by.pieces) if p == b"<|endoftext|>"])
-    bounds = [-1, *np.flatnonzero(ends).tolist(), len(tokens)]
-    for number, (before, end) in enumerate(itertools.pairwise(bounds), 1):
-        yield number, _utf8(made_by.decode(tokens[before + 1 : end]))
+    between = [i for i, piece in enumerate(made_by.pieces) if piece in BETWEEN]
+    ends = []
+    for start in range(0, len(tokens), LARGE):
+        here = np.isin(tokens[start : start + LARGE], between)
+        ends += (np.flatnonzero(here) + start).tolist()
+    for number, (before, end) in enumerate(itertools.pairwise([-1, *ends, len(tokens)]), 1):
+        text = made_by.decode(tokens[before + 1 : end])
+        text = text if before >= 0 else text.lstrip(bytes(range(0x80, 0xC0)))
+        if end == len(tokens):
+            text = codecs.getincrementaldecoder("utf-8")().decode(text).encode()
+        yield number, _utf8(text)
+
+
+def _is_shard(path: Path) -> bool:
+    return path.suffix == ".bin" and (path.parent / "tokenizer.json").is_file()
 
 
 ROWS = {"jsonl": _of_jsonl, "parquet": _of_parquet, "bin": _of_shard}

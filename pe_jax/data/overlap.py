@@ -51,7 +51,7 @@ def overlaps(trained: Any, other: Any, splits: Iterable[str]) -> dict[str, Overl
     shift = 64 - min(28, known.size.bit_length() + 3)
     likely = np.zeros(1 << (64 - shift), bool)  # by the first bits of the hashes that are known
     likely[known >> shift] = True
-    seen, hits = np.zeros(known.size, bool), np.zeros(len(train), np.int64)
+    homes = np.full(known.size, -1, np.int32)  # the first training document with each window
     copies = dict[bytes, int].fromkeys(map(_digest, every), -1)  # the first document with a digest
     sizes, begin = {*map(len, every)}, 0
     for group in _groups(map(_folded, train)):
@@ -61,19 +61,20 @@ def overlaps(trained: Any, other: Any, splits: Iterable[str]) -> dict[str, Overl
         hashes, counts = _window_hashes(group, STRIDE)
         windows = np.flatnonzero(likely[hashes >> shift])
         places, found = _sought(hashes[windows], known)
-        seen[places[found]] = True
-        numbers = np.searchsorted(np.cumsum(counts), windows[found], side="right")
-        hits[begin : begin + len(group)] = np.bincount(numbers, minlength=len(group))
+        numbers = begin + np.searchsorted(np.cumsum(counts), windows[found], side="right")
+        new = homes[places[found]] < 0
+        homes[places[found][new][::-1]] = numbers[new][::-1]
         begin += len(group)
+    common, homes = known[homes >= 0], homes[homes >= 0]
     return {
-        name: _overlap(trained, other, name, drawn[name], part, copies, known[seen], hits)
+        name: _overlap(trained, other, name, drawn[name], part, copies, common, homes)
         for name, part in folded.items()
     }
 
 
 # What these folded documents of a split share, by their numbers `drawn` in it. `copies` has the
 # document of the training text that equals each digest, or -1; `common` are the hashes of shared
-# windows, and `hits` counts those of each document of the training text.
+# windows, and `homes` the first document of the training text with each.
 def _overlap(
     trained: Any,
     other: Any,
@@ -82,7 +83,7 @@ def _overlap(
     texts: list[bytes],
     copies: Mapping[bytes, int],
     common: np.ndarray,
-    hits: np.ndarray,
+    homes: np.ndarray,
 ) -> Overlap:
     covered = []
     for group in _groups(texts):
@@ -102,15 +103,8 @@ def _overlap(
     most = max(range(count), key=lambda i: (copied[i] >= 0, shared[i]))
     beside = int(copied[most])
     if beside < 0:
-        windows, best = np.sort(_window_hashes([texts[most]])[0]), 0
-        likeliest = np.argsort(hits)[::-1]
-        for number in map(int, likeliest if count == total else likeliest[:1000]):
-            if hits[number] < best:
-                break
-            text = _folded(trained.splits["train"][number])
-            same = _sought(_window_hashes([text], STRIDE)[0], windows)[1].sum()
-            if same > best or same == best and number < beside:
-                beside, best = number, same
+        places, found = _sought(_window_hashes([texts[most]])[0], common)
+        beside = int(np.bincount(homes[places[found]]).argmax())
     return Overlap(
         share=share,
         error=error,

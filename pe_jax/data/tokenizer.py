@@ -201,8 +201,8 @@ def _stored(documents: Documents, tokenizer: Tokenizer, store: Path) -> Document
                 LOG.info("the tokens of %s are written into %s, once", tokenizer.spec, folder)
                 with concerning(path):
                     _go_on(documents, tokenizer, path, sizes)
-                about = {"tokenizer": tokenizer.spec, "sha256": hashes.sha256_of_file(path)}
-                atomic.write(folder / "tokens.json", hashes.canonical(about))
+                about = hashes.canonical({"tokenizer": tokenizer.spec})
+                atomic.write(folder / "tokens.json", about)
     counts = np.fromfile(sizes, np.int64)
     return Documents.mapped(path, tokenizer.dtype, np.cumsum(counts) - counts, counts)
 
@@ -429,14 +429,16 @@ def _library_errors(spec: str, said: str) -> Iterator[None]:
 # The tokens of each document (uint8 [n], UTF-8) by a Tokenizer of the library.
 #
 # The library needs some 100 bytes of memory for each byte of text, so long documents are encoded in
-# parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always cuts, so
-# the tokens are those of the whole document.
+# parts. They are cut only where the tokenizer's own first step, a plain ByteLevel, always cuts, and
+# in no added token, so the tokens are those of the whole document.
 def _encoded(
     spec: str, model: Any, documents: Sequence[np.ndarray], dtype: np.dtype
 ) -> Iterator[np.ndarray]:
     first = model.pre_tokenizer
     plain = isinstance(first, _library().pre_tokenizers.ByteLevel) and first.use_regex
-    size = PART if plain and not model.get_added_tokens_decoder() else sys.maxsize
+    added = model.get_added_tokens_decoder().values()
+    across = any("\n" in token.content or token.lstrip or token.rstrip for token in added)
+    size = PART if plain and not across else sys.maxsize
     texts = (document.tobytes() for document in documents)
     parts = ((len(part), i, part) for i, text in enumerate(texts) for part in _parts(text, size))
     ends = itertools.accumulate(parts, lambda before, part: (before[0] + part[0], *part[1:]))

@@ -190,20 +190,41 @@ def test_a_row_of_jsonl_or_parquet_is_a_document(tmp_path, store):
 
 
 @pytest.mark.parametrize(
-    "dtype, header", [("<u2", ()), ("<u2", (20240520, 1)), ("<u4", (20240801, 7))]
+    "dtype, header, between",
+    [
+        ("<u2", (), "<|endoftext|>"),
+        ("<u2", (20240520, 1), "<|endoftext|>"),
+        ("<u4", (20240801, 7), "<|begin_of_text|>"),
+    ],
 )
-def test_token_shards_are_the_text_of_their_tokens(tmp_path, dtype, header, store):
+def test_token_shards_are_the_text_of_their_tokens(tmp_path, dtype, header, between, store):
     rows = texts(30)
     own = tokenizers.Tokenizer.from_str(tokenizer.of_bytes())
-    own.add_special_tokens(["<|endoftext|>"])
+    own.add_special_tokens([between])
     own.save(str(tmp_path / "tokenizer.json"))
     ids = [i for row in rows for i in (256, *row.encode())]
     content = struct.pack("<256i", *header, *[0] * (256 - len(header))) if header else b""
-    (tmp_path / "train.bin").write_bytes(content + np.array(ids, dtype).tobytes())
-    read = load(f"files:{tmp_path}/*.bin")
+
+    def shard(name, ids):
+        (tmp_path / name).write_bytes(content + np.array(ids, dtype).tobytes())
+
+    shard("train.bin", ids)
+    read = load(f"files:{tmp_path}")
     assert sorted(sum(strings(read).values(), [])) == sorted(row.encode() for row in rows)
-    (tmp_path / "train.bin").write_bytes(content + np.array([*ids, 300], dtype).tobytes())
-    with pytest.raises(ValueError, match="has the token 300, and the tokenizer.json .* 257 tokens"):
+    shard("train.bin", ids + [*"Î".encode()][:1])  # a character that the next shard ends
+    shard("val.bin", [*"Îa".encode()][1:])
+    read = load(f"files:{tmp_path}/*.bin")
+    edges = [rows[-1].encode(), b"a"]
+    wanted = [*(row.encode() for row in rows[:-1]), *edges]
+    assert sorted(sum(strings(read).values(), [])) == sorted(wanted)
+    wrong = {"has the token 300, and the tokenizer.json .* 257 tokens": [*ids, 300]}
+    wrong |= {"train.bin is not UTF-8 at byte 1 .*another tokenizer.json": [97, 195, 97]}
+    for said, ids in wrong.items():
+        shard("train.bin", ids)
+        with pytest.raises(ValueError, match=said):
+            load(f"files:{tmp_path}/*.bin")
+    (tmp_path / "train.bin").write_bytes(content + b"a")
+    with pytest.raises(ValueError, match="train.bin is empty or cut off"):
         load(f"files:{tmp_path}/*.bin")
 
 
@@ -214,7 +235,7 @@ MISTAKES = {
     ),
     "no string.jsonl": (b'{"text": "a"}\n{"text": 1}', "line 2: Expected `str`, got `int`"),
     "no json.jsonl": (b"plain\n", "line 1: JSON is malformed"),
-    "latin.jsonl": (b'{"text": "caf\xe9 au lait"}', r"not UTF-8 .*iconv"),
+    "latin.jsonl": (b'{"text": "a"}\n{"text": "caf\xe9 au lait"}', "line 2: .*can't decode"),
     "cut.jsonl.zst": (b"\x28\xb5\x2f\xfd\x04", "is truncated or damaged"),
     "no.parquet": (b"plain", "is damaged"),
     "own.bin": (bytes(100), "no tokenizer .*tokenizer.json"),
@@ -247,6 +268,9 @@ def texts():
 def wrong():
     yield "a"
     yield 1
+
+def latin():
+    yield b"caf\\xe9"
 """
 
 
@@ -265,6 +289,7 @@ def test_a_users_function_is_read_once_and_again_after_a_change(own, tmp_path):
     assert load(f"documents:{own}:texts", store=str(tmp_path / "store")).hash != first.hash
     for name, said in (
         ("wrong", "own.py:wrong: AttributeError: 'int' object"),
+        ("latin", "own.py:latin: UnicodeDecodeError"),
         ("text", "no callable 'text'"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -106,11 +106,27 @@ def test_nothing_is_lost(trained, name):
     assert tokens.dtype == np.uint16
 
 
-@pytest.mark.parametrize(("seed", "end"), [(0, "\n"), (1, "\n"), (2, "\n"), (0, "\r\n")])
-def test_a_long_document_is_encoded_as_if_at_once(trained, seed, end, monkeypatch):
+@pytest.mark.parametrize(
+    ("seed", "end", "added", "cut"),
+    [
+        (0, "\n", [], True),
+        (1, "\n", [], True),
+        (2, "\n", [], True),
+        (0, "\r\n", [], True),
+        (0, "\n", ["ab"], True),
+        (0, "\n", ["a\nb"], False),  # a cut could be inside it
+    ],
+)
+def test_a_long_document_is_encoded_as_if_at_once(
+    trained, seed, end, added, cut, monkeypatch, tmp_path
+):
     lines = any_text(seed) + varied(3000, seed).replace(" ", "\n ", 200)
     text = lines.replace("\n", end)
-    whole = tokenizers.Tokenizer.from_str(trained.json).encode(text).ids
+    library = tokenizers.Tokenizer.from_str(trained.json)
+    library.add_tokens(added)
+    library.save(str(tmp_path / "tokenizer.json"))
+    trained = tokenizer.named(f"file:{tmp_path / 'tokenizer.json'}")
+    whole = library.encode(text).ids
     parts = []
     monkeypatch.setattr(tokenizer, "_parts", noting(tokenizer._parts, parts))
     for size in (1, 100, 5000):
@@ -121,7 +137,7 @@ def test_a_long_document_is_encoded_as_if_at_once(trained, seed, end, monkeypatc
         found = trained.encode(documents)
         assert found[0].tolist() == whole and found[1].size == 0
         assert trained.decode(found[2]) == PROSE.encode()
-        assert len(parts) > 3 + len(text) // (50 * size)  # it was cut
+        assert (len(parts) > 3 + len(text) // (50 * size)) == cut
 
 
 def noting(function, calls):
