@@ -27,7 +27,7 @@ def get_config(arg="pe=rope", size=SIZE, length=LENGTH):
     c.data.source = encodings.text()
     c.lm.layers, c.lm.model = size
     c.train.length, c.train.batch, c.train.steps = length, BYTES // length, 2500
-    c.train.rates, c.train.warmup = (3e-3, 9e-3), 100
+    c.train.rates, c.train.warmup = (3e-3, 9e-3, 27e-3), 100
     c.eval.metrics, c.eval.last, c.eval.batch_tokens = ("same_targets",), LENGTH // 2, BYTES
     windows = tuple(f"window(window={LENGTH // part})" for part in (4, 8))
     c.eval.swaps = windows if c.pe.spec == ORACLE and length == LENGTH else ()

@@ -32,7 +32,7 @@ def get_config(arg="task=markov,pe=rope", length=LENGTHS[0]):
     c.lm.layers, c.lm.model, c.lm.heads = 2, 64, 4
     c.train.length, c.train.curriculum = length, "fixed"
     c.train.batch, c.train.steps = 2048 // length, 4000
-    c.train.rates = (9e-3, 27e-3)
+    c.train.rates = (1e-3, 3e-3, 9e-3, 27e-3)
     times = LONGEST // length
     c.eval.lengths = tuple(length * 2**power for power in range(times.bit_length()))
     c.eval.samples, c.eval.swaps = 128, ()

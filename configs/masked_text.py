@@ -55,7 +55,7 @@ def get_config(arg="task=masked_text,pe=rope"):
     c.data.source, c.data.tokenizer = encodings.text(), "bpe:2048"
     c.lm.layers, c.lm.model = 2, 64
     c.train.length, c.train.batch, c.train.steps = LENGTH, TOKENS // LENGTH, 4000
-    c.train.rates = (3e-3, 9e-3)
+    c.train.rates = (3e-3, 9e-3, 27e-3)
     c.eval.lengths = (128, 256, 384, 512, 1024, 2048)
     c.eval.swaps = SWAPS.get(c.pe.spec, ())
     return c

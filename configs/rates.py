@@ -6,7 +6,7 @@ pe-jax sweep --config=configs/rates.py --workdir=DIR --out=results/rates
 
 from pe_jax.configs import base, quickstart
 
-RATES = (9e-3, 27e-3, 81e-3)
+RATES = (3e-3, 9e-3, 27e-3, 81e-3)
 
 
 def get_config(arg="pe=rope"):

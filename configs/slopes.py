@@ -24,7 +24,7 @@ def get_config(arg="pe=rope+alibi"):
     c = base.get_config(arg)
     c.data.source = encodings.text()
     c.train.steps = 1000
-    c.train.rates = (3e-3, 9e-3, 27e-3)
+    c.train.rates = (3e-3, 9e-3, 27e-3, 81e-3)
     c.eval.metrics = ("same_targets",)
     c.eval.swaps = ()
     return c
