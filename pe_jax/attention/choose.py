@@ -37,10 +37,10 @@ def choose(
 
 # Fused attention where it serves the encodings. On a CPU the TPU's kernel is interpreted.
 def _fused_or(unfused: Callable, pe: Bound, q, k, v, queries, keys):
-    if refusal(pe, queries, keys, q.shape[1]):
-        return unfused(pe, q, k, v, queries, keys)
     backend = jax.default_backend()
     target = "gpu" if backend == "gpu" else "tpu"
+    if refusal(pe, queries, keys, q.shape[1], target):
+        return unfused(pe, q, k, v, queries, keys)
     return attend_fused(pe, q, k, v, queries, keys, target=target, interpret=backend == "cpu")
 
 

@@ -72,7 +72,7 @@ ATTENTION = "attention"
 """The name in policies of jax.checkpoint of queries, keys and values and the kernel's results."""
 
 
-def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
+def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int, target: Target = "tpu") -> str:
     """Why the kernel cannot serve these encodings; "" if it can.
 
     Queries must be the last rows of the keys, whose indices are consecutive or absent: those of a
@@ -83,10 +83,11 @@ def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int) -> str:
     if (tables := [hook for hook in TABLES if pe.has(hook)]) and not pe.contiguous:
         return f"{tables[0]} needs consecutive positions"
     try:
-        _Pairs.of(pe, queries, keys, heads)
+        pairs = _Pairs.of(pe, queries, keys, heads)
     except pointwise.NotPointwise as why:
         return f"a hook of pairs is not pointwise: {why}"
-    return ""
+    many = target == "gpu" and pairs and heads * pairs.operations > pointwise.MOST
+    return "a hook of pairs, compiled for each head, is too large" if many else ""
 
 
 def attend_fused(
@@ -150,6 +151,8 @@ class _Pairs(NamedTuple):
     """Of each argument the name of its array, its shape and dtype."""
     forward: ClosedJaxpr
     backward: ClosedJaxpr
+    operations: int
+    """On tiles, of `backward`."""
 
     @classmethod
     def of(cls, pe: Bound, queries: Rows, keys: Rows, heads: int) -> _Pairs | None:
@@ -166,16 +169,16 @@ class _Pairs(NamedTuple):
         places = ["numbers"] * params + [f"{x}_coord{n}" for x in "qk" for n in range(tokens)]
         shapes = tuple((a.shape[n >= params :], a.dtype) for n, a in enumerate(leaves))
         encodings = tuple(pe.encodings[i] for i in members)
-        used, forward, backward = _programs(encodings, pe.causal, heads, tree, shapes)
+        used, *programs = _programs(encodings, pe.causal, heads, tree, shapes)
         arrays = {places[n]: leaves[n] for n in used if n >= params}
         if numbers := [leaves[n].ravel() for n in used if n < params]:
             arrays["numbers"] = jnp.concatenate(numbers)
         names = tuple(name for name in PAIRS if pe.has(name))
         arguments = tuple((places[n], jax.ShapeDtypeStruct(*shapes[n])) for n in used)
-        return cls(names, arrays, arguments, forward, backward)
+        return cls(names, arrays, arguments, *programs)
 
 
-# (which leaves are read, `_Pairs.forward`, `_Pairs.backward`).
+# (which leaves are read, `_Pairs.forward`, `_Pairs.backward`, `_Pairs.operations`).
 @functools.lru_cache(maxsize=256)
 def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) -> Any:
     structs = list(itertools.starmap(jax.ShapeDtypeStruct, shapes))
@@ -211,9 +214,8 @@ def _programs(encodings: Any, causal: bool, heads: int, tree: Any, shapes: Any) 
     given = [structs[n] for n in used]
     slopes = [jax.ShapeDtypeStruct((heads,), jnp.float32)] * len(names)
     programs = jax.make_jaxpr(forward)(*given), jax.make_jaxpr(backward)(*given, *slopes)
-    pointwise.check(programs[0], *given)
-    pointwise.check(programs[1], *given, *slopes)
-    return used, *programs
+    pointwise.operations(programs[0], *given)
+    return used, *programs, pointwise.operations(programs[1], *given, *slopes)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,14 +60,16 @@ def evaluate(program: ClosedJaxpr, *arguments: Tiles) -> list[Tiles]:
     return _Evaluation().run(program, arguments)
 
 
-def check(program: ClosedJaxpr, *shapes: Any) -> None:
-    """NotPointwise if `evaluate` refuses the program for arguments of these shapes."""
+def operations(program: ClosedJaxpr, *shapes: Any) -> int:
+    """How many `evaluate` makes for arguments of these shapes. NotPointwise as there."""
+    evaluation = _Evaluation()
 
     def run(tiles):
         arguments = zip(shapes, tiles, strict=True)
-        evaluate(program, *(filled(a.shape, itertools.repeat(tile)) for a, tile in arguments))
+        evaluation.run(program, [filled(a.shape, itertools.repeat(tile)) for a, tile in arguments])
 
     jax.eval_shape(run, [jax.ShapeDtypeStruct((1, 1), a.dtype) for a in shapes])
+    return evaluation.made
 
 
 def filled(shape: Sequence[int], values: Any) -> Tiles:

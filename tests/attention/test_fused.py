@@ -276,7 +276,17 @@ def test_a_program_of_one_pair_runs_on_tiles():
 def test_a_program_that_is_not_pointwise_is_refused(function, said):
     shape = jax.ShapeDtypeStruct((9,), jnp.float32)
     with pytest.raises(pointwise.NotPointwise, match=said):
-        pointwise.check(jax.make_jaxpr(function)(shape), shape)
+        pointwise.operations(jax.make_jaxpr(function)(shape), shape)
+
+
+def test_a_large_hook_of_many_heads_has_no_kernel_on_a_gpu():
+    """There each head has a loop of its own, with the whole hook in it."""
+    for heads, refused in ((4, False), (12, True)):
+        (e,) = make("fire", LmConfig(model=12 * heads, heads=heads).dims(LENGTH))
+        pe, x = Bound((e.init(jax.random.key(0)),), (e,)), jnp.zeros((LENGTH, 12 * heads))
+        of = rows(pe, x, jnp.arange(LENGTH))
+        said = {target: refusal(pe, of, of, heads, target) for target in TARGETS}
+        assert not said["tpu"] and ("too large" in said["gpu"]) == refused
 
 
 @pytest.mark.parametrize("remat", [pytest.param(False, marks=pytest.mark.slow), True])
