@@ -25,8 +25,8 @@ taken off delta.
 Products are of the dtype of q, k and v, sums and softmax float32. `o` in delta is rounded to v's
 dtype: in bfloat16 a gradient that is a small difference of large sums, as of FIRE's MLP, is several
 times less exact than dense attention's. Not served (`refusal`): hooks that read or replace logits,
-vectors at distances, and programs of pairs that are not pointwise. TPU and GPU differ in the loop
-over blocks, the layout of diagonals and sums over programs (`_Tpu`, `_Gpu`).
+vectors at distances, and programs of pairs that are not pointwise or, on a GPU, large. TPU and GPU
+differ in the loop over blocks, the layout of diagonals and sums over programs (`_Tpu`, `_Gpu`).
 
 Axes: T queries, S keys, H heads, G heads of one program, J components of the dot product, V of the
 values, n of either, B tokens of a block, W padded distances, C numbers of a coordinate.
