@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -138,8 +138,9 @@ def versus(
         if base := _base(rows, baseline):
             place, others = rows.index(base), [row for row in rows if row is not base]
             columns = [table.column(i, rows) for i in range(len(table.lengths))]
+            best = not (baseline or table.of_swaps or {*base.names} & {*USUAL})
             tested = [
-                against(column[:place] + column[place + 1 :], column[place], margin)
+                against(column[:place] + column[place + 1 :], column[place], margin, best)
                 for column in columns
             ]
             pairs = tuple(zip(others, zip(*tested, strict=True), strict=True))
@@ -271,6 +272,10 @@ def compare(a: Study, b: Study) -> Comparison:
     if not matches:
         shared = words.join(label for label, _, _ in pairs)
         raise ValueError(f"A and B share {shared}, but nothing that both were evaluated at")
+    for metric in a.metrics:
+        of = [i for i, match in enumerate(matches) if match.metric.name == metric]
+        for i, p in zip(of, stats.holm([matches[i].difference.p for i in of]), strict=True):
+            matches[i] = replace(matches[i], difference=replace(matches[i].difference, p=p))
     place = {metric: i for i, metric in enumerate(a.metrics)}
     matches.sort(
         key=lambda match: (

@@ -193,6 +193,7 @@ def conditions(result: Result) -> dict[str, Any]:
         "train.steps": result.train.steps,
         "train.batch": train.get("batch"),
         "train.loss": train.get("loss", "scored") if drawn else None,
+        "train.curriculum": train.get("curriculum", "uniform") if drawn else None,
         "eval.split": scoring.get("split") or "test",
         "eval.targets": scoring.get("targets"),
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),

@@ -17,8 +17,8 @@ from pe_jax.report.words import capital, each, join
 GLOSSARY = {
     "±": "half of the 95 % interval by Student's t over {replicates}",
     "(±)": "half of the 95 % interval over documents, weighted by their bytes, of the mean over "
-    "seeds; n/a where records hold no sums over documents, as those of earlier releases, and where "
-    f"the documents weigh less than {DOCUMENTS} of equal size",
+    "seeds; none where records hold no sums over documents, as those of earlier releases, and "
+    f"where the documents weigh less than {DOCUMENTS} of equal size",
     "Bold": "the best mean of a column and all means that round to it or that no test tells from "
     "it at 5 % (paired t test over {replicates}, McNemar's exact test where a score is right or "
     "wrong; p values adjusted by Holm's method over all pairs of rows of the column); none where "
@@ -50,15 +50,17 @@ GLOSSARY = {
     "Difference": "paired over {replicates}, ± half of the 95 % interval by Student's t",
     "Better, worse": "paired t test over {replicates} at 5 %, two-sided (McNemar's exact test "
     "where a score is right or wrong), p values adjusted by Holm's method over the rows of a "
-    "column",
+    "column, over all pairs of them where the best row is the baseline and was not named",
     "Equal": "to the bit",
     "Equivalent": "two one-sided paired t tests at 5 % (exact binomial tests where a score is "
     "right or wrong), adjusted in the same way, hold the mean difference within the margin",
-    "Seeds": "how many tell a difference with a power of 80 %, two-sided at 5 % over the rows of a "
-    "column, as Holm's method begins, where paired differences have the standard deviation sd, and "
-    "scores have no noise in common; of 3 seeds the true sd may be 0.5 to 6 times as large",
+    "Seeds": "how many a two-sided paired t test at 5 %, divided by the number of rows, needs for "
+    "a power of 80 %; sd is that of the paired differences, or of a model's scores, whose "
+    "difference from another's has twice the variance; of 3 seeds the true sd may be 0.5 to 6 "
+    "times as large",
     "B − A": "paired over the {replicates} that both have; better: two-sided paired t test at 5 % "
-    "(McNemar's exact test where a score is right or wrong), p values not adjusted",
+    "(McNemar's exact test where a score is right or wrong), p values adjusted by Holm's method "
+    "over all differences of a metric",
 }
 THEN = ", then "  # between the commits of one run in a record
 

@@ -65,7 +65,8 @@ class Selection:
                     f"no model is called {label!r}{nearest(label, known, 3)} "
                     f"Known: {'; '.join(known)}."
                 )
-            for run in every:
+            oracles = [o for run in every for g in study.groups for o in g.oracles.get(run.id, ())]
+            for run in (*every, *oracles):
                 chosen.setdefault(run.id, run if name == label else replace(run, label=name))
         for run in results:
             if run.id not in in_tables:  # an oracle: shown in reference rows alone

@@ -87,8 +87,9 @@ def load(
             needed = f"no results in {str(folder)!r}: it needs */result.json or runs.jsonl"
             advice = remedy.format(folder)
             raise ValueError("; ".join(filter(None, [needed, *damages[:3], advice])))
-    tried = {one.run for _, result in known.values() for one in result.rates}
-    kept = [result for _, result in known.values() if result.rates or result.id not in tried]
+    results = sorted((result for _, result in known.values()), key=lambda r: len(r.rates))
+    tried = {one.run: len(result.rates) for result in results for one in result.rates}
+    kept = [result for result in results if len(result.rates) >= tried.get(result.id, 0)]
     return sorted(kept, key=lambda result: result.id)
 
 
@@ -141,7 +142,8 @@ class Cell:
 
     @functools.cached_property
     def interval(self) -> stats.Interval:
-        return stats.interval([*self.values.values()])
+        whole = stats.interval([*self.values.values()])  # none of answers that are right or wrong
+        return whole._replace(half=math.nan) if stats.yes_or_no([self.values]) else whole
 
     @functools.cached_property
     def over_documents(self) -> stats.Interval:
@@ -176,9 +178,8 @@ class Cell:
 
     @property
     def lost(self) -> bool:
-        """Whether the model cannot serve the length: too many positions, or nothing finite."""
-        kinds = {why.reason for why in self.missing.values()}
-        return not self.values and bool(kinds) and kinds <= LOST
+        """Whether a model cannot serve the length: too many positions, or nothing finite."""
+        return any(why.reason in LOST for why in self.missing.values())
 
 
 LOST = {Reason.BEYOND_POSITIONS, Reason.NOT_FINITE}

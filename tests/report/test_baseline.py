@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import re
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ from drawn import pretrained, texts
 from studies import make_record, tables_of
 
 from pe_jax.record import Way
-from pe_jax.report import sheet, sheets
+from pe_jax.report import sheet, sheets, stats
 from pe_jax.report.differences import versus
 from pe_jax.report.words import plusminus
 from pe_jax.storage.records import encode
@@ -31,6 +32,15 @@ def noisy(label, offsets, **options):
         for row in scored
     ]
     return replace(result, rows=tuple(rows))
+
+
+def nudged(result, times=0.3):
+    """Its scores, with less noise than those of `noisy`."""
+    return tuple(
+        replace(row, value=row.value + times * NOISE[row.replica.number])
+        for row in result.rows
+        if row.metric == "same_targets"
+    )
 
 
 ROPE = make_record("rope", [2.45, 2.60, 3.30, 4.00, 4.40], window=False)
@@ -71,6 +81,20 @@ def test_differences_are_paired_and_their_p_is_holms_of_the_column():
     adjusted = [(3 - i) * p for i, (p, _) in enumerate(least)]
     for i, (_, label) in enumerate(least):
         assert cells(found, label)[0].p == pytest.approx(min(1, max(adjusted[: i + 1])))
+
+
+def test_the_best_row_as_the_baseline_has_holms_over_all_pairs():
+    """Unless a user has named it: the first of equal models looks better than it is."""
+    third = make_record("sandwich", [2.45, 2.60, 3.30, 4.00, 4.50], window=False)
+    plain = make_record("t5", [2.45, 2.60, 3.30, 4.00, 4.40], window=False)
+    models = [BETTER, replace(LIKE, rows=nudged(plain)), replace(third, rows=nudged(third, -0.5))]
+    (best,), (named,) = compared(models), compared(models, "alibi")
+    assert best.baseline == named.baseline == "alibi"
+    samples = [[row.value for row in m.rows if row.length == 64] for m in models]
+    pairs = [scipy.stats.ttest_rel(*two).pvalue for two in itertools.combinations(samples, 2)]
+    found, other = ([cells(one, name)[0].p for name in ("t5", "sandwich")] for one in (best, named))
+    assert found == pytest.approx(stats.holm(pairs)[:2])
+    assert other == pytest.approx(stats.holm(pairs[:2])) and sum(found) > sum(other)
 
 
 def test_the_verdicts():

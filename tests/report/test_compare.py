@@ -14,7 +14,7 @@ from scored import scored
 from studies import make_record, save_runs
 
 from pe_jax.record import Way
-from pe_jax.report import differences, sheets
+from pe_jax.report import differences, sheets, stats
 from pe_jax.report.study import Study
 from pe_jax.storage import records
 
@@ -83,6 +83,15 @@ def test_equal_seeds_are_paired():
     mean, half, n = difference.difference.change
     assert (mean - half, mean + half, n) == pytest.approx((low, high, 3))
     assert difference.better == "B"
+
+
+def test_p_values_of_a_comparison_are_holms_over_those_of_a_metric():
+    other = nudged(ALIBI, lambda seed: -0.1 - 0.02 * seed)
+    found = compared([ROPE, ALIBI], [nudged(ROPE, lambda seed: 0.01 * seed), other])
+    of = [d.difference for d in found.matches if d.metric.name == "same_targets"]
+    raw = [scipy.stats.ttest_1samp([*d.cell.values.values()], 0).pvalue for d in of]
+    assert len(of) > 10 and max(d.p / p for d, p in zip(of, raw, strict=True)) >= len(of) - 1
+    assert [d.p for d in of] == pytest.approx(stats.holm(raw))
 
 
 def test_places_are_paired_where_they_are_the_same():

@@ -137,6 +137,8 @@ def test_the_choice_of_rows_keeps_the_oracles():
     study = Selection.of(["rope as RoPE"]).study(results)
     assert {*study.runs} == {PLAIN[0].id, *(one.id for one in ORACLES)}
     assert study.evaluated[PLAIN[0].id, "headroom"].lengths == (128, 256)
+    study = Selection.of(["t5 as T5"]).study(results)
+    assert {run.label for run in study.runs.values()} == {"T5"}  # its oracles, too
 
 
 @pytest.mark.parametrize("section", [{"length": 64}, {"length": 32}])

@@ -118,6 +118,17 @@ def test_a_length_that_ran_out_of_memory_leaves_the_effective_length_open():
     assert row.cells[-1].reason == row.gain.reason == "out of memory"
 
 
+def test_a_length_that_some_seeds_cannot_serve_ends_the_effective_length():
+    result = make_record("alibi", [2.5] * 5)
+    failed = dict(value=None, reason=Reason.NOT_FINITE)
+    rows = tuple(
+        replace(row, **failed) if row.length == 1024 and row.replica.number else row
+        for row in result.rows
+    )
+    row = table_of([replace(result, rows=rows)]).rows[0]
+    assert (row.effective, row.censored, row.cells[-1].n) == (512, False, 1)
+
+
 def test_a_diverged_seed_is_left_out_and_told(table):
     row = row_of(table, "sinusoidal")
     assert [cell.n for cell in row.cells] == [2] * 5 and row.gain.n == 2
@@ -569,6 +580,27 @@ def test_a_run_that_stands_twice_counts_once_and_with_other_results_is_named(tmp
         f"line 3 is damaged (the run {one.id} has other results in {tmp_path}/runs.jsonl, line 1)"
         in line
     )
+
+
+def test_of_a_widened_grid_the_run_at_the_best_of_all_rates_is_shown(tmp_path, records):
+    tried = [
+        record.Tried(rate=rate, valid={0: 2.0}, run=f"run-{rate}") for rate in (1e-3, 3e-3, 9e-3)
+    ]
+    found = [replace(records[0], id=one.run) for one in tried]
+    write(tmp_path / "first" / "result.json", replace(found[1], rates=tuple(tried[:2])))
+    write(tmp_path / "tried" / "result.json", found[0])
+    write(tmp_path / "best" / "result.json", replace(found[2], rates=tuple(tried)))
+    assert [one.id for one in load(tmp_path)] == [found[2].id]
+
+
+def test_the_records_of_a_folder_are_not_replaced_by_fewer(tmp_path, lab, records):
+    path = tmp_path / "runs.jsonl"
+    lines = [json.dumps(json.loads(encode(one))) for one in records[:2]]
+    path.write_text("\n".join([*lines, '{"version": 99}']))
+    before = path.read_bytes()
+    done = lab.start("report", f"--workdir={path.parent}", f"--out={path.parent}").wait()
+    assert done.code == 2 and "lost or mixed: name another folder by --out" in done.err
+    assert path.read_bytes() == before
 
 
 def test_the_only_result_is_damaged_and_named(lab, tmp_path, records):
