@@ -5,18 +5,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib.machinery
 import sys
 import types
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from absl import flags
 from ml_collections import ConfigDict, config_flags
 
-from pe_jax.errors import last_line, nearest
+from pe_jax import contract
+from pe_jax.errors import nearest
 
 PACKAGE = Path(__file__).parents[1] / "configs"
 CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
@@ -43,15 +42,15 @@ def read(given: str) -> ConfigFile:
     wrong with the file or the fields.
     """
     name, _, argument = given.partition(":")
-    path = str(find(name))
+    path = str(find(name).resolve())
     loader = importlib.machinery.SourceFileLoader("pe_jax_config_file", path)
     module = types.ModuleType(loader.name)
     module.__file__ = path
     sys.modules[loader.name] = module  # dataclasses look it up
-    with users_code(path):
+    with contract.calling(name, f"{path}:"):
         loader.exec_module(module)
         if not hasattr(module, "get_config"):
-            raise ValueError(f"{path} has no get_config: pe_jax.configs.base has one to import")
+            raise ValueError("it has no get_config: pe_jax.configs.base has one to import")
         config = module.get_config(argument) if argument else module.get_config()
     if argument:
         vars(module).pop("get_sweep", None)
@@ -69,19 +68,6 @@ def read(given: str) -> ConfigFile:
         raise ValueError(f"no such field: {text} See pe-jax list fields") from None
     fields = config_flags.get_override_values(options["config"])
     return ConfigFile(module, flag.value, fields)
-
-
-@contextlib.contextmanager
-def users_code(path: str) -> Iterator[None]:
-    """Makes an error of a user's file a ValueError with the file and the line."""
-    try:
-        yield
-    except (ValueError, OSError):
-        raise
-    except (Exception, SystemExit) as error:
-        line = last_line(path, error)
-        place = f"{path}, line {line}" if line else path
-        raise ValueError(f"{place}: {type(error).__name__}: {error}") from error
 
 
 def find(name: str) -> Path:

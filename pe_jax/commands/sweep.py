@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ml_collections import ConfigDict
 
-from pe_jax import terms
+from pe_jax import contract, terms
 from pe_jax.commands import cli, config_file
 from pe_jax.errors import Refused
 
@@ -57,7 +57,7 @@ def main() -> int:
     # This process only waits: the accelerator belongs to the runs.
     os.environ["JAX_PLATFORMS"] = "cpu"
     file = config_file.read(_CONFIG.value)
-    with config_file.users_code(str(file.module.__file__)):
+    with contract.calling(_CONFIG.value, f"{file.module.__file__}:"):
         made = runs_of(file.module, file.config, file.fields, terms.elements(_ALSO.value))
     configs = [config.to_dict() for config in made]
     from pe_jax.runs import rates
@@ -101,11 +101,13 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
     if best is None:
         return cli.stopped(STOPPED)
     failed |= best
-    others = sum(_result(study) is None for study in studies if study not in part)
+    ids = {run.id for _, runs in studies for run in runs}
+    standings = [run for run in status.standings(workdir) if run.id in ids]
+    fallen = {run.id for run in standings if run.state == "failed"}  # of other shards, too
+    left = [s for s in studies if s not in part and not fallen & {run.id for run in s[1]}]
+    others = sum(_result(study) is None for study in left)
     results = [result for study in (part if others else studies) if (result := _result(study))]
     if results:
-        ids = {run.id for _, runs in studies for run in runs}
-        standings = [run for run in status.standings(workdir) if run.id in ids]
         missing = [*console.missing(standings, results).values()]
         again = shlex.join(["pe-jax", "report", f"--workdir={workdir}", f"--out={out}"])
         console.publish(results, None if others else out, missing=missing, again=again)
