@@ -56,8 +56,8 @@ def main() -> int:
         results.append(evaluate_again(folder, changes, verbose=True))
         if words := divergence(results[-1].diverged):
             print(f"{folder.name}: {words}: no scores", file=sys.stderr)
-    if len(results) == 1:
-        console.show(results[0])
     if len(results) > 1 or out:
         console.publish(results, out)
+    else:
+        console.show(results[0])
     return 0

@@ -126,12 +126,11 @@ class Folder:
             raise
 
     def finish(self, result: Result) -> None:
-        """Writes the record, and state.json."""
+        """Writes state.json, and the record, which says that the run is finished."""
         if not (self.path / locks.FILE).exists():
             raise FileNotFoundError(self.path)  # for `at_work`
+        records.put_state(self.path, Stage.DONE, divergence(result.diverged))
         records.write(self.path / "result.json", result)
-        with contextlib.suppress(OSError):  # the result is there
-            records.put_state(self.path, Stage.DONE, divergence(result.diverged))
 
     def begin(self, about: Begun, tokenizer: str | None) -> Begun:
         """Writes config.json, and the text of tokenizer.json if there is one. Where the run was

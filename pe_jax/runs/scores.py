@@ -131,8 +131,8 @@ class Scores:
             )
         if not self.lines and any(line.text and line.text.hash == text.hash for line in self.every):
             LOG.info(
-                "note: everything is scored anew, on other tokens than before: the longest length, "
-                "the number of targets or of samples has changed"
+                "note: everything is scored anew by another protocol than before: split, targets, "
+                "last, the longest length, samples, batch_tokens, by or weights has changed"
             )
         self.unwritten = ScoreLine(protocol=self.protocol, text=text)
 

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 
-from pe_jax.errors import first_line
+from pe_jax.errors import Refused, first_line
 from pe_jax.storage.hashes import canonical, sha256
 
 LOG = logging.getLogger("pe_jax")
@@ -49,7 +49,7 @@ class Checkpoints:
 
     @functools.cached_property
     def manager(self) -> ocp.CheckpointManager:
-        """ValueError where Orbax cannot read its own description of a step."""
+        """Refused where Orbax cannot read its own description of a step."""
         if not self.read_only:
             self.folder.mkdir(parents=True, exist_ok=True)
         try:
@@ -62,7 +62,7 @@ class Checkpoints:
                 )
                 return ocp.CheckpointManager(self.folder, options=options)
         except ValueError as error:
-            raise ValueError(
+            raise Refused(
                 f"a _CHECKPOINT_METADATA in {self.folder} is damaged ({error}): delete this file, "
                 "which need not be there, and give the same command again"
             ) from error
@@ -116,8 +116,6 @@ class Checkpoints:
                 continue
             try:
                 return step, self.state(step, like), self._meta(step)["note"]
-            except OtherModel:
-                raise
             except ValueError as error:
                 aside = self.folder / f"corrupt-{step}"
                 shutil.rmtree(aside, ignore_errors=True)
@@ -179,7 +177,7 @@ class Checkpoints:
         )
 
 
-class OtherModel(ValueError):
+class OtherModel(Refused):
     """A checkpoint holds arrays of other names, shapes or dtypes."""
 
 

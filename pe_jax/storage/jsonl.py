@@ -70,8 +70,8 @@ class History:
     A line of training, for each call of the jitted program, has `seeds`, `step`, `of` (all steps),
     `loss` and `grad_norm` (one number a seed), `rate`, and of one seed `ms_per_step` and
     `tokens_per_second`; where validation text was scored, `valid`, bits per byte of each seed. A
-    line of evaluation, for each pass that is done, has `evaluated` and `of`, in tokens. Only lines
-    of training have `loss`.
+    line of evaluation, for each pass that is done, has `evaluated` and `of`, in operations as
+    `passes.work` counts them. Only lines of training have `loss`.
     """
 
     def __init__(

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from commands import messages
 
+from pe_jax.errors import Refused
 from pe_jax.storage.checkpoints import KEPT, Checkpoints, digests
 
 # the tasks that Orbax leaves when a file is damaged complain as they are collected
@@ -194,7 +195,7 @@ def test_a_flipped_bit_anywhere_gives_the_whole_state_or_the_one_before(tmp_path
 def test_a_description_that_orbax_cannot_read_is_named(tmp_path):
     checkpoints(tmp_path, 3, 7)
     (tmp_path / "7" / "_CHECKPOINT_METADATA").write_text("5")
-    with pytest.raises(ValueError, match="_CHECKPOINT_METADATA in .* is damaged .* delete this"):
+    with pytest.raises(Refused, match="_CHECKPOINT_METADATA in .* is damaged .* delete this"):
         restored(tmp_path)
     (tmp_path / "7" / "_CHECKPOINT_METADATA").unlink()
     assert restored(tmp_path)[::2] == (7, [])
@@ -243,9 +244,9 @@ def test_another_model_is_an_error_and_damages_nothing(tmp_path):
         (other, r"extra is missing, not float32\[\]"),
         (low, kernel + "float16"),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(Refused, match=said):
             Checkpoints(tmp_path).restore(like)
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(Refused, match=said):
             Checkpoints(tmp_path, read_only=True).state(3, like)
     assert restored(tmp_path)[::2] == (3, [])
 
