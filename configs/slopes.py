@@ -2,6 +2,7 @@
 published ones is trained at 64, 256 and 1,024 bytes, and compared with alibi alone.
 
     pe-jax sweep --config=configs/slopes.py --workdir=DIR --out=results/slopes
+    pe-jax report --workdir=DIR --out=results/slopes --baseline=alibi
 
 The hypothesis, stated before the study: slope times L decides whether rope+alibi keeps its value
 beyond L. At L = 64 with the published slopes it does not (results/encodings, 2.39 to 3.80 bits per

@@ -15,7 +15,7 @@ NAMES = "result.json", "config.json", "queued.json"
 def get_config(arg=""):
     """The config in the record at the path `arg`, or in the first record of the folder `arg`."""
     path = next((Path(arg, name) for name in NAMES if Path(arg, name).is_file()), Path(arg))
-    if path.is_dir():
+    if not path.is_file():
         raise ValueError(f"no record of a run in {arg!r}: --config=replay.py:DIR names its folder")
     try:
         return ConfigDict(_settable(json.loads(path.read_bytes())["config"]))

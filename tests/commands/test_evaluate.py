@@ -41,7 +41,7 @@ def test_a_run_is_scored_at_another_length_and_reported(lab, workdir, tmp_path):
     before = (the_run(workdir) / "result.json").read_bytes()
     done = start(lab, f"--workdir={the_run(workdir)}", "--lengths=48", f"--out={tmp_path / 'out'}")
     assert done.code == 0, done.err
-    assert "on other tokens than before" in done.err
+    assert "by another protocol than before" in done.err
     assert "48 (3x)" in done.out and done.out.rstrip().endswith(str(tmp_path / "out/curves.pdf"))
     (found,) = published(tmp_path / "out")
     assert {row["length"] for row in found["rows"]} == {16, 48}
@@ -70,7 +70,7 @@ def test_every_finished_run_of_a_work_directory_is_scored(lab, workdir, tmp_path
     assert [r["label"] for r in published(tmp_path / "out")] == ["nope", "rope"]
     assert {run["targets"]["same_targets"] for run in published(tmp_path / "out")} == {8}
     assert {row["length"] for r in published(tmp_path / "out") for row in r["rows"]} == {16, 24}
-    assert "on other tokens than before" in done.err
+    assert "by another protocol than before" in done.err
 
 
 def test_other_text_and_split_are_recorded(lab, workdir, tmp_path):
