@@ -115,12 +115,15 @@ def sources(*names: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def calling(what: str, name: str = "") -> Iterator[None]:
+def calling(what: str, name: str = "", passed: tuple = ()) -> Iterator[None]:
     """An error of a user's code inside is a ValueError in one line: `what` is called, the error,
-    and its line of the file that `name` is in, as path/to/file.py:NAME.
+    and its line of the file that `name` is in, as path/to/file.py:NAME. Errors of the classes
+    `passed` stay as they are.
     """
     try:
         yield
+    except passed:
+        raise
     except (Exception, SystemExit) as error:
         line = last_line(Path(name.rpartition(":")[0]).resolve(), error)
         kind = "" if type(error) is ValueError else f"{type(error).__name__}: "

@@ -18,6 +18,7 @@ from pe_jax import contract
 from pe_jax.errors import nearest
 
 PACKAGE = Path(__file__).parents[1] / "configs"
+SAID = ValueError, OSError  # of a config or a file; their message is enough
 CLONE = Path(__file__).parents[2]  # of an installed package: the folder of all packages
 
 
@@ -47,10 +48,10 @@ def read(given: str) -> ConfigFile:
     module = types.ModuleType(loader.name)
     module.__file__ = path
     sys.modules[loader.name] = module  # dataclasses look it up
-    with contract.calling(name, f"{path}:"):
+    with contract.calling(name, f"{path}:", SAID):
         loader.exec_module(module)
         if not hasattr(module, "get_config"):
-            raise ValueError("it has no get_config: pe_jax.configs.base has one to import")
+            raise ValueError(f"{path} has no get_config: pe_jax.configs.base has one to import")
         config = module.get_config(argument) if argument else module.get_config()
     if argument:
         vars(module).pop("get_sweep", None)

@@ -70,14 +70,14 @@ def main() -> int:
     from pe_jax.runs.execute import estimate, execute
     from pe_jax.runs.folder import Folder
 
-    out, run = console.folder(_OUT.value), _run()
+    about = Source.of(_MODEL.value).about
+    out, run = console.folder(_OUT.value), _run(about)
     if _DRY_RUN.value:
         print(_said(run, estimate(run, _WORKDIR.value)))
         return 0
     folder = Folder.of(run.id, _WORKDIR.value)
     result = execute(run, _WORKDIR.value, cli.command_line())
-    family = Source.of(_MODEL.value).about.family
-    choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or (), family)
+    choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or (), about.family)
     console.publish([result], out, answer=answer.sheet(choices))
     print(folder.path / "result.json")
     return 0
@@ -98,16 +98,14 @@ def _said(run: Run, estimate: Estimate | None) -> str:
     )
 
 
-def _run() -> Run:
+def _run(about: Described) -> Run:
     from pe_jax.pretrained.served import PROGRAMS, fixed
-    from pe_jax.pretrained.source import Source
     from pe_jax.runs.run import Run
 
     for name in _SERVE.value or ():
         if name not in PROGRAMS:
             known = f"{nearest(name, PROGRAMS)} Known: {', '.join(PROGRAMS)}."
             raise ValueError(f"--serve names an unknown program {name!r}{known}")
-    about = Source.of(_MODEL.value).about
     real = about.length
     trained = real if _AS_IF.value is None else _AS_IF.value
     if not 2 <= trained <= real:

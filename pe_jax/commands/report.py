@@ -46,9 +46,9 @@ def main() -> int:
     references = [published.read(path) for path in _REFERENCE.value]
     remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
     results = study.load(*workdirs, remedy=remedy, warn=damages.append)
-    if (damages or workdirs[1:]) and out.resolve() in [folder.resolve() for folder in workdirs]:
-        raise ValueError(f"records in {out} would be lost or mixed: name another folder by --out")
     of_runs = [folder for folder in workdirs if not (folder / "runs.jsonl").is_file()]
+    if (damages or of_runs or workdirs[1:]) and out.resolve() in map(Path.resolve, workdirs):
+        raise ValueError(f"--out={out} has the records that are read: name another folder")
     standings = [run for folder in of_runs for run in status.standings(folder)]
     missing = console.missing(standings, results)
     choice = Selection.of(_ROW.value, _METRIC.value, _COLUMN.value, not _NO_NOTES.value)

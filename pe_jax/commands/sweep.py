@@ -57,7 +57,7 @@ def main() -> int:
     # This process only waits: the accelerator belongs to the runs.
     os.environ["JAX_PLATFORMS"] = "cpu"
     file = config_file.read(_CONFIG.value)
-    with contract.calling(_CONFIG.value, f"{file.module.__file__}:"):
+    with contract.calling(_CONFIG.value, f"{file.module.__file__}:", config_file.SAID):
         made = runs_of(file.module, file.config, file.fields, terms.elements(_ALSO.value))
     configs = [config.to_dict() for config in made]
     from pe_jax.runs import rates
@@ -104,8 +104,8 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
     ids = {run.id for _, runs in studies for run in runs}
     standings = [run for run in status.standings(workdir) if run.id in ids]
     fallen = {run.id for run in standings if run.state == "failed"}  # of other shards, too
-    left = [s for s in studies if s not in part and not fallen & {run.id for run in s[1]}]
-    others = sum(_result(study) is None for study in left)
+    theirs = [s for s in studies if s not in part and not fallen & {run.id for run in s[1]}]
+    others = sum(_result(study) is None for study in theirs)
     results = [result for study in (part if others else studies) if (result := _result(study))]
     if results:
         missing = [*console.missing(standings, results).values()]

@@ -299,10 +299,12 @@ def test_only_what_differs_in_provenance_is_named(records):
     a, b, *rest = records
     gpu = record.Device(platform="gpu", kind="H100", count=1, threads=1)
     other = f"{a.commit}, then {'f' * 40}"
+    dirty = f"{a.commit} (with uncommitted changes, files 12ab)"
     newer = b.versions | {"jax": "9.9"}
     for changes, parts in (
         ({}, []),
         ({"commit": other}, [f"commit {a.commit} and ffffffffffff"]),
+        ({"commit": dirty}, [f"commit {a.commit} and {dirty}"]),
         ({"versions": newer, "device": gpu}, ["jax 0.10.2 and 9.9", "device H100 (gpu) and cpu"]),
     ):
         said = facts_of([a, replace(b, **changes), *rest])
@@ -599,7 +601,7 @@ def test_the_records_of_a_folder_are_not_replaced_by_fewer(tmp_path, lab, record
     path.write_text("\n".join([*lines, '{"version": 99}']))
     before = path.read_bytes()
     done = lab.start("report", f"--workdir={path.parent}", f"--out={path.parent}").wait()
-    assert done.code == 2 and "lost or mixed: name another folder by --out" in done.err
+    assert done.code == 2 and "has the records that are read: name another folder" in done.err
     assert path.read_bytes() == before
 
 

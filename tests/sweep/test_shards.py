@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from commands import lines, result, run_of, tiny
 
+from pe_jax.record import Stage
+from pe_jax.storage.records import put_state
 from pe_jax.sweep.queue import Shard, parse_shard
 
 SPECS = ("nope", "alibi")
@@ -100,3 +102,8 @@ def test_two_shards_of_which_a_process_is_killed_thrice_give_all_rows_and_the_la
     assert set(found) == {*SPECS} and whole.items() <= found.items()
     assert (out / "table.md").exists()
     assert "--shard" not in result(next(workdir.glob("nope-*")))["command"]
+    (folder / "result.json").unlink()
+    put_state(folder, Stage.FAILED, "no memory")
+    third = sweep(lab, workdir, "--jobs=1", "--shard=2/2", f"--out={tmp_path / 'third'}").wait()
+    assert third.code == 0 and "still to be done" not in third.err, third.err
+    assert "failed: nope: no memory" in (tmp_path / "third" / "table.md").read_text()
