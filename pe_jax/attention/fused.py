@@ -141,7 +141,7 @@ class _Pairs(NamedTuple):
     # The hooks of pairs of all encodings, as programs for one pair of tokens.
     # `forward` maps the leaves of the parameters and of the query's and the key's coordinates that
     # a hook reads to the results of the hooks, [H] each. `backward` also gets the cotangents of the
-    # results, and returns those of the arguments that are floats.
+    # results, and returns those of the arguments that are floats, in `operations` on tiles.
 
     names: tuple[str, ...]
     """Of the results, as in PAIRS. "far" is 1 or 0, and has no gradient."""
@@ -152,7 +152,6 @@ class _Pairs(NamedTuple):
     forward: ClosedJaxpr
     backward: ClosedJaxpr
     operations: int
-    """On tiles, of `backward`."""
 
     @classmethod
     def of(cls, pe: Bound, queries: Rows, keys: Rows, heads: int) -> _Pairs | None:

@@ -259,7 +259,7 @@ def _documents(files: Listed) -> Iterator[Document]:
             raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
         except UnicodeDecodeError as error:
             remedy = f"convert it, for Latin-1 by: iconv -f ISO-8859-1 -t UTF-8 {path}"
-            remedy = "it has another tokenizer.json" if _is_shard(path) else remedy
+            remedy = "give its own tokenizer.json" if _is_shard(path) else remedy
             at = f"at byte {error.start} (0x{error.object[error.start]:02x})"
             raise ValueError(f"{path} is not UTF-8 {at}; {remedy}") from error
 

@@ -74,13 +74,8 @@ def curves(
     kind = evaluated[0].replicas[0].kind
     references = reference_lines(table) if table else []
     oracles = [line for line in references if line.look.marker == "D"]
-    gained = (
-        metric.name in CROP
-        and metric.sign > 0
-        and any(
-            line.x[0] == runs[0].train.length and min(line.mean) < line.mean[0] for line in oracles
-        )
-    )
+    at_L = [line for line in oracles if line.x[0] == runs[0].train.length]
+    gained = metric.name in CROP and metric.sign > 0 and any(min(o.mean) < o.mean[0] for o in at_L)
     if table and gained:
         references = reference_lines(table, gained)
     paired = gained or kind == "place"

@@ -12,7 +12,7 @@ from pe_jax.report.stats import DOCUMENTS
 from pe_jax.report.study import BITS, HEADROOM
 from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table
 from pe_jax.report.table import rate as rate_of
-from pe_jax.report.words import capital, each, join
+from pe_jax.report.words import capital, commit, each, join
 
 GLOSSARY = {
     "±": "half of the 95 % interval by Student's t over {replicates}",
@@ -55,9 +55,8 @@ GLOSSARY = {
     "Equivalent": "two one-sided paired t tests at 5 % (exact binomial tests where a score is "
     "right or wrong), adjusted in the same way, hold the mean difference within the margin",
     "Seeds": "how many a two-sided paired t test at 5 %, divided by the number of rows, needs for "
-    "a power of 80 %; sd is that of the paired differences, or of a model's scores, whose "
-    "difference from another's has twice the variance; of 3 seeds the true sd may be 0.5 to 6 "
-    "times as large",
+    "a power of 80 %; sd is that of the paired differences, or of the scores of one model; of 3 "
+    "seeds the true sd may be 0.5 to 6 times as large",
     "B − A": "paired over the {replicates} that both have; better: two-sided paired t test at 5 % "
     "(McNemar's exact test where a score is right or wrong), p values adjusted by Holm's method "
     "over all differences of a metric",
@@ -200,7 +199,7 @@ def _cautions(table: Table) -> Iterator[str]:
 def _provenance(runs: Sequence[Result]) -> Iterator[str]:
     values: dict[str, set[str]] = defaultdict(set)
     for run in runs:
-        values["commit"] |= {commit[:12] for commit in run.commit.split(THEN)}
+        values["commit"] |= {*map(commit, run.commit.split(THEN))}
         values["device"] |= {f"{one.kind} ({one.platform})" for one in [run.device] if one}
         for name, version in run.versions.items():
             values[name].add(version)

@@ -26,11 +26,10 @@ has a standard error of 0.003):
     bits  2.79   2.69   2.60   2.55   2.51   2.50   2.49
 
 With masked=True a token of the chain is hidden, read as the id k, and predicted from both sides. In
-training each token is drawn with a probability p from U(0, 2 rate), p of each sample, and hidden if
-its left neighbour was not drawn; the first and the last are visible, and at least one is hidden. In
-evaluation the middle token alone is hidden, and scored. With n_ij the transitions whose ends are
-both visible, n_i their sums and d the indicator of equal symbols, between i and l the best
-prediction gives j
+training each sample draws p from U(0, 2 rate) and each of its tokens with probability p. Drawn ones
+are hidden, of neighbours the first alone; at least one, and never the first or the last. In
+evaluation the middle token alone is, and scored. With n_ij the transitions whose ends are visible,
+n_i their sums and d the indicator of equal symbols, between i and l the best prediction gives j
 
     p(j) ~ (n_ij + 1) / (n_i + k)  (n_jl + 1) / (n_j + k)                       j other than i
     p(i) ~ (n_ii + 1) (n_il + 1 + d_il) / ((n_i + k) (n_i + k + 1))

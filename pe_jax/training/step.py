@@ -51,11 +51,11 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
 
 
 @functools.cache  # the encodings of a sweep share one model
-def model_size(config: LmConfig, mixers: tuple[Encoding, ...] = ()) -> int:
-    """How many numbers one seed learns besides those of encodings. `mixers` replace attention."""
-    params = structure(config, mixers)[1]
-    learned = {name: params[name] for name in params.keys() - {"shared", "owned"}}
-    return sum(leaf.size for leaf in jax.tree.leaves(learned))
+def model_size(config: LmConfig, mixers: tuple[Encoding, ...]) -> int:
+    """How many numbers one seed learns besides those of encodings; `mixers` replace attention."""
+    every = structure(config, mixers)[1].items()
+    of_model = [params for name, params in every if name not in ("shared", "owned")]
+    return sum(leaf.size for leaf in jax.tree.leaves(of_model))
 
 
 def init(

@@ -218,7 +218,7 @@ def test_token_shards_are_the_text_of_their_tokens(tmp_path, dtype, header, betw
     wanted = [*(row.encode() for row in rows[:-1]), *edges]
     assert sorted(sum(strings(read).values(), [])) == sorted(wanted)
     wrong = {"has the token 300, and the tokenizer.json .* 257 tokens": [*ids, 300]}
-    wrong |= {"train.bin is not UTF-8 at byte 1 .*another tokenizer.json": [97, 195, 97]}
+    wrong |= {"train.bin is not UTF-8 at byte 1 .*give its own tokenizer.json": [97, 195, 97]}
     for said, ids in wrong.items():
         shard("train.bin", ids)
         with pytest.raises(ValueError, match=said):
