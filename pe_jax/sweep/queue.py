@@ -173,8 +173,10 @@ class _Sweep:
         with contextlib.suppress(Refused):  # the run will tell
             if (begun := item.folder.begun()) and begun.device:
                 threads = begun.device.threads  # their number decides the last bits
-        # Runs may share a GPU, of whose memory a process would take three quarters at once.
+        # Runs may share a GPU, of whose memory a process would take three quarters at once. Huge
+        # pages: a step on a CPU gets its memory anew, which takes a virtual machine long.
         own = {"NPROC": str(threads), "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+        own["GLIBC_TUNABLES"] = "glibc.malloc.hugetlb=1"
         log = (folder / "log.txt").absolute()
         with concerning(log), open(log, "a") as file:
             print(f"started by a sweep at {records.now()}", file=file)

@@ -38,6 +38,7 @@ SAYING = """
 import os
 
 print("GPU memory at once:", os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE"))
+print("malloc:", os.environ.get("GLIBC_TUNABLES"))
 """
 SECRET = "hunter2-of-the-environment"
 STUDY = """
@@ -199,6 +200,7 @@ def test_runs_that_fail_are_told_and_stop_no_other(lab, study):
     log = Path(failed.rpartition("(")[2].rstrip(")")).read_text()
     assert "this hook fails" in log
     assert "GPU memory at once: false" in log  # of a GPU that several runs may share
+    assert "malloc: glibc.malloc.hugetlb=1" in log
 
 
 def test_the_report_has_ones_own_encoding_and_not_what_failed(study):
