@@ -115,7 +115,7 @@ def sources(*names: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def calling(what: str, name: str = "", passed: tuple = ()) -> Iterator[None]:
+def calling(what: str, name: str = "", passed: tuple[type[Exception], ...] = ()) -> Iterator[None]:
     """An error of a user's code inside is a ValueError in one line: `what` is called, the error,
     and its line of the file that `name` is in, as path/to/file.py:NAME. Errors of the classes
     `passed` stay as they are.
