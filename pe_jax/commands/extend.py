@@ -122,7 +122,8 @@ def _run(about: Described) -> Run:
     metrics = ("same_targets", "kl", "changed", *(["records"] if shortest >= RECORDS else []))
     metrics = metrics if about.lm.causal else ("masked_tokens", "first_choices")
     swaps = terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)
-    served = [fixed(about.encodings, spec, max(lengths)) for spec in swaps]
+    own = about.spec.encodings(about.lm.dims(trained))
+    served = [fixed(own, spec, max(lengths)) for spec in swaps]
     asked = {
         "lengths": lengths,
         "metrics": tuple(_METRICS.value or metrics),

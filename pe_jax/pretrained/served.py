@@ -7,8 +7,8 @@ computes `dynamic` and `longrope` anew for each text, all else once); rotary_emb
 length, and `longrope` the long factors wherever --max-model-len is beyond the original length, vLLM
 PR 53964 and issue 8793); SGLang's layers/rotary_embedding.py, of the same code but for `longrope`,
 which goes by the positions of a batch (sglang issue 6030); llama.cpp's convert_hf_to_gguf.py and
-src/llama-context.cpp (`linear` and `yarn`, with YaRN's own temperature alone, a base, and `llama3`
-of models trained at 8,192 tokens alone; the factors of `longrope` by the size of the context).
+src/llama-context.cpp (`linear`, `yarn` with YaRN's own temperature alone, a base: all three held
+against its logits; `llama3` of models trained at 8,192 tokens alone; `longrope` by the context).
 """
 
 from __future__ import annotations

@@ -60,6 +60,8 @@ def test_a_dry_run_says_how_long_it_takes_and_writes_nothing(lab, tmp_path):
     assert not [*tmp_path.iterdir()]
     assert start(lab, *asked[:-1]).code == 0
     assert start(lab, *asked).out.startswith("all scores are there")
+    fewer = start(lab, "--as_if=8", "--lengths=8,32", "--last=4", "--swaps=yarn", "--dry_run")
+    assert "as it is and with yarn, yarn(factor=4.0)" in fewer.out
 
 
 def test_a_pretrained_model_writes_what_the_library_decodes(lab):

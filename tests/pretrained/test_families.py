@@ -57,6 +57,20 @@ def test_logits_and_tokens_of_a_gguf_file_are_those_of_transformers():
     assert pieces == [b"th", b"e", b" ", b"1", b"2", b" ", b"p", b"a", b"th", b"s"]
 
 
+@pytest.mark.parametrize("name", ["gguf", "gguf_gemma3"])
+def test_a_fixed_scaling_is_what_llama_cpp_serves(name, subtests):
+    model = load(f"gguf:{GOLDEN / name / 'model.gguf'}")
+    golden = dict(np.load(GOLDEN / name / "llama_cpp.npz"))
+    tokens, own = golden.pop("tokens"), golden["rope"]
+    atol = 1e-4 if name == "gguf" else 5e-3  # llama.cpp's GELU is a table of float16
+    for spec, served in golden.items():
+        swapped = "" if spec == "rope" else f"{spec}[5]" if name == "gguf_gemma3" else spec
+        with subtests.test(spec):
+            ours = jax.nn.log_softmax(model.logits(tokens, swapped)[[15, 31, 63, 119]])
+            np.testing.assert_allclose(ours, served, atol=atol)
+        assert spec == "rope" or abs(served - own).min(0).max() > 10 * atol
+
+
 def test_a_gguf_file_of_gemma_3_is_read_with_the_tokenizer_of_its_scores():
     model = load(f"gguf:{GOLDEN / 'gguf_gemma3' / 'model.gguf'}")
     golden = np.load(GOLDEN / "gguf_gemma3" / "logits.npz")
@@ -186,10 +200,7 @@ WRONG = {
 LLAMA3 = CONFIG["rope_parameters"]
 YARN = {"rope_type": "yarn", "factor": 2.0}
 AGAINST_ONE_ANOTHER = {
-    "bounds": (
-        {"rope_parameters": LLAMA3 | {"low_freq_factor": 9}},
-        "low is low_freq_factor",
-    ),
+    "bounds": ({"rope_parameters": LLAMA3 | {"low_freq_factor": 9}}, "low is low_freq_factor"),
     "betas": (
         {"rope_parameters": YARN | {"beta_slow": 32}},
         "alpha is beta_slow, beta is beta_fast",

@@ -30,9 +30,7 @@ from studies import (
     table_of,
     written,
 )
-from studies import (
-    write as write_report,
-)
+from studies import write as write_report
 
 from pe_jax import record
 from pe_jax.record import Reason, Way
@@ -331,14 +329,7 @@ def test_a_term_is_explained_where_it_occurs():
 
 def test_one_seed_has_no_intervals():
     found = sheet_of([make_record("rope", [2.5, 2.6, 2.7, 2.8, 2.9], seeds=(0,))])
-    assert texts(found)[0][1:7] == [
-        "2.50",
-        "2.60",
-        "2.70",
-        "2.80",
-        "2.90",
-        "+0.400",
-    ]
+    assert texts(found)[0][1:7] == ["2.50", "2.60", "2.70", "2.80", "2.90", "+0.400"]
 
 
 def test_terminal_prints_numbers_footnotes_and_bold(table):

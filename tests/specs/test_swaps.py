@@ -71,11 +71,7 @@ def test_a_rotation_of_ones_own_that_names_no_family_is_not_put_beside_rope(tmp_
     path.write_text(text + "        return q * 1.0, k\n")
     dims = Dims(model=32, heads=2, head=16, layers=1, train_len=64)
     for model, spec, words in (
-        (
-            "rope",
-            f"{path}:Turn",
-            "a class of yours takes its place with family = 'RoPE'",
-        ),
+        ("rope", f"{path}:Turn", "a class of yours takes its place with family = 'RoPE'"),
         (f"{path}:Turn", "pi", "this model's Turn; a class"),
     ):
         with pytest.raises(ValueError, match=words):
