@@ -193,10 +193,10 @@ METRICS: dict[str, Metric] = {
         ),
         TextMetric(
             "kl",
-            "By how much other words are predicted than the model itself predicts within its "
-            "training length: the mean over the targets of same_targets of KL(p || q), p as it is "
-            "in a window of the training length, q in the way and at the length at hand. It needs "
-            "no luck of the text, and a change that improves the prediction counts, too.",
+            "By how much other words are predicted than the model itself predicts: the mean over "
+            "the targets of same_targets of KL(p || q), p as it is in a window of its real "
+            "training length, or of the longest length if that is shorter, q in the way and at the "
+            "length at hand. It needs no luck of the text; what improves it counts, too.",
             unit="nats per token",
             places=same_targets,
             beyond=0,
@@ -207,8 +207,8 @@ METRICS: dict[str, Metric] = {
         TextMetric(
             "changed",
             "The share of the targets of same_targets at which the most likely token is another "
-            "than the model itself has as it is in a window of the training length: where greedy "
-            "decoding takes another way.",
+            "than the model itself has as it is in a window of its real training length, or of the "
+            "longest length if that is shorter: where greedy decoding takes another way.",
             unit="changed first choices in %",
             places=same_targets,
             beyond=0,

@@ -180,11 +180,11 @@ def sheet(asked: Recommendation) -> Sheet:
     value = f"{metric.unit}\nat {asked.lengths[-1]}"
     change = f"at {asked.lengths[-1]}:\nminus {asked.baseline}"
     scores = [f"{m.unit}:\n{m.words}" for m in others]
-    short = f"at {asked.lengths[0]}:\nminus {AS_IT_IS}"
-    within, L = [], asked.result.train.length
+    shorter, L = [f"at {asked.lengths[0]}:\nminus {AS_IT_IS}"], asked.result.train.length
     if asked.choices[0].within:
         units = [m.unit for name in WITHIN for m in asked.metrics if m.name == name]
-        within = [f"at {L}:\nminus {AS_IT_IS}", *(f"at {L}:\n{unit}" for unit in units)]
+        shorter += [f"at {L}:\nminus {AS_IT_IS}", *(f"at {L}:\n{unit}" for unit in units)]
+    shorter = [*dict.fromkeys(shorter)]  # L may be the shortest length
     of_metric = zip(*(choice.scores for choice in asked.choices), strict=True)
     bold = [stats.unless_many([cell.best for cell in column]) for column in of_metric]
     rows, numbers = [], []
@@ -202,10 +202,9 @@ def sheet(asked: Recommendation) -> Sheet:
                     Printed(plusminus(s.mean, s.half, digits=DIGITS), s.mean, s.reason, marks[i])
                     for s, marks in zip(c.scores[1:], bold[1:], strict=True)
                 ),
-                Printed(plusminus(c.short.mean, c.short.half, "+", DIGITS), c.short.mean),
                 *(
-                    Printed(plusminus(i.mean, i.half, sign, DIGITS), i.mean)
-                    for i, sign in zip(c.within, ("+", "", ""), strict=False)
+                    Printed(plusminus(i.mean, i.half, "+" * ("minus" in name), DIGITS), i.mean)
+                    for name, i in zip(shorter, (c.short, *c.within)[-len(shorter) :], strict=True)
                 ),
                 Printed("own code" if c.scaling is None else "config.json", str(c.scaling is None)),
             )
@@ -231,12 +230,12 @@ def sheet(asked: Recommendation) -> Sheet:
         )
     return Sheet(
         f"Which scaling should {asked.result.label} get at {asked.lengths[-1]} tokens?",
-        ("swap", value, change, *scores, short, *within, "needs"),
+        ("swap", value, change, *scores, *shorter, "needs"),
         (("", tuple(rows)),),
         lead=_line(asked),
         numbers=tuple(numbers),
         left=True,
-        spare=(short, *scores[::-1], *within[1:]),
+        spare=(*shorter[:-3], *scores[::-1], *shorter[-2:]),
     )
 
 
