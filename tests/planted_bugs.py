@@ -143,10 +143,7 @@ BUGS = {
             (NO_STEPS, "tests/evaluation/test_reference.py"),
         ),
         Bug(  # the last window scores beyond the targets
-            "metrics/__init__.py",
-            "min(E, end - start)",
-            "E",
-            (PROTOCOL,),
+            "metrics/__init__.py", "min(E, end - start)", "E", (PROTOCOL,)
         ),
         Bug(  # every sample counts alike, however many of its tokens are scored
             "metrics/__init__.py",
@@ -176,10 +173,7 @@ BUGS = {
             (PROTOCOL,),
         ),
         Bug(  # an audit: every batch has the positions of the first
-            "evaluation/windows.py",
-            "axis=0)]), first",
-            "axis=0)]), 0",
-            (PROTOCOL,),
+            "evaluation/windows.py", "axis=0)]), first", "axis=0)]), 0", (PROTOCOL,)
         ),
     ),
     "statistics": (
@@ -216,10 +210,7 @@ BUGS = {
     ),
     "training": (
         Bug(  # padding, and what nobody can know, is scored
-            "training/step.py",
-            "nats.mean(where=scored)",
-            "nats.mean()",
-            (SAMPLES, TRAIN),
+            "training/step.py", "nats.mean(where=scored)", "nats.mean()", (SAMPLES, TRAIN)
         ),
         Bug(  # the last step that is not finite, not the first
             "training/step.py",

@@ -1,10 +1,10 @@
-"""Copies of a text that differ in the order of the training windows alone, as links.
+"""Copies of a text that differ in the order of the training files alone, as links.
 
     python -m experiments.studies.orders $PE_JAX_CORPORA/novels runs/orders
 
 The text has the folders train, valid and test. In runs/orders/00 .. 23 the training files are
 numbered in an order that is drawn at random. Files are read in the order of their names, and the
-shuffle of a seed numbers their windows in that order, so a run has the same windows in another one.
+shuffle of a seed numbers their windows in that order, so a run reads others of its windows.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """Tang and Song poems (312,000, 24 million characters), a document for each author.
 
+    mkdir -p runs
     npm pack --pack-destination=runs chinese-poetry@2.0.1
     tar -xzf runs/chinese-poetry-2.0.1.tgz -C runs package/dist/quantangshi
     pe-jax run --config.data.source=documents:experiments/studies/poems.py:poems ..

@@ -2,9 +2,9 @@
 
     python -m experiments.studies.verdicts STUDY [FOLDER]
 
-STUDY is rope_base, code_8, noise, hybrids, carriers, tasks_solved or code_5m; FOLDER has its
-records, by default results/STUDY. The docstring of configs/STUDY.py has the predictions that are
-numbered here.
+STUDY is rope_base, code_8, noise, hybrids, carriers, masked_text, chinese, tasks_solved or code_5m;
+FOLDER has its records, by default results/STUDY. The docstring of configs/STUDY.py has the
+predictions that are numbered here.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from scipy.stats import spearmanr
 
 from configs import carriers, code_8, hybrids, noise, rope_base
 from configs.carriers import DELTA, KIMI
-from pe_jax.record import AS_TRAINED, Replica, Result
+from configs.masked_text import SWAPS
+from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.study import HEADROOM, Group, Study, load
 from pe_jax.report.words import plusminus
@@ -244,26 +245,28 @@ def of_noise(study: Study) -> Iterator[str]:
     def ratio(key, other) -> float:
         return sd[key] / sd[other]
 
-    def line(number: str, said: str, value: float, low: float, high: float = math.inf) -> str:
-        ends = value / spread, value * spread
-        is_open = any(ends[0] < bound < ends[1] for bound in (low, high))
-        more = f"{value:.2f}, {ends[0]:.2f} to {ends[1]:.2f}"
-        return f"{number} {said}: {words(low <= value <= high)}{', open' * is_open} ({more})"
+    def line(said: str, value: float, low: float, high: float, more: str = "") -> str:
+        return f"   {said}: {words(low <= value <= high)} ({value:.2f}{more})"
+
+    def wide(value: float) -> str:
+        return f", {value / spread:.2f} to {value * spread:.2f}"
 
     def seeds(name: str, length: int) -> tuple[str, str, int]:
         return name, "seeds", length
 
     yield "1. Standard deviations over seeds at 16 L over those at L"
-    own = (ratio(seeds(name, 1024), seeds(name, 64)) for name in ("kerple_log", "rope"))
-    yield line("  ", "kerple_log, at most 2", next(own), 0, 2)
-    yield line("  ", "rope, at least 10", next(own), 10)
+    own = {name: ratio(seeds(name, 1024), seeds(name, 64)) for name in noise.ENCODINGS}
+    yield line("kerple_log, at most 2", own["kerple_log"], 0, 2)
+    yield line("rope, at least 10", own["rope"], 10, math.inf)
     yield "2. Standard deviations of rope at 16 L over that of seeds, at least 0.5"
     for source in ("horizon", "rate"):
-        yield line("  ", source, ratio(("rope", source, 1024), seeds("rope", 1024)), 0.5)
+        value = ratio(("rope", source, 1024), seeds("rope", 1024))
+        is_open = value / spread < 0.5 < value * spread
+        yield line(source, value, 0.5, math.inf, f"{wide(value)}{', open' * is_open}")
     yield "3. The same of the order at L, 0.5 to 0.87 (a quarter to three quarters of the variance)"
     for name in noise.ENCODINGS:
         value = ratio((name, "order", 64), seeds(name, 64))
-        yield line("  ", name, value, math.sqrt(0.25), math.sqrt(0.75))
+        yield line(name, value, math.sqrt(0.25), math.sqrt(0.75), wide(value))
     needed = {
         name: 2 * (1.96 + 0.84) ** 2 * (sd[name, "seeds", 1024] / difference) ** 2
         for name, difference in (("kerple_log", 0.02), ("rope", 0.1))
@@ -279,10 +282,10 @@ def of_noise(study: Study) -> Iterator[str]:
 
 
 class Use(NamedTuple):
-    """Whether a model uses the context at a length; None: it has not solved its task at L."""
+    """Whether a model uses the context at a length; None: it is undecided."""
 
     used: bool | None
-    share: float  # of the headroom, in percent; NaN: there is none
+    share: float  # of the headroom, in percent; NaN: there is none, or it has not solved its task
     text: str
 
 
@@ -298,21 +301,33 @@ def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) 
         for name, run in runs.items():
             there = values(study, run, metric, at)
             solved = [s for s, v in values(study, run, metric, length).items() if v >= 99]
-            used = all(there[seed] >= 90 for seed in solved) if len(solved) >= 2 else None
-            text = f"{statistics.fmean(there.values()):.0f} %, {len(solved)} seeds solved"
+            used = all(there.get(s, 0.0) >= 90 for s in solved) if len(solved) >= 2 else None
+            text = f"{_mean(there):.0f} %, {len(solved)} seeds solved"
             out[name] = Use(used, math.nan, text)
         return out
     gains = tested({f"{name}": gain(study, run, metric, at) for name, run in runs.items()})
     for name, run in runs.items():
-        shares = values(study, run, HEADROOM.name, at)
-        share = statistics.fmean(shares.values()) if shares else math.nan
-        above = values(study, run, "above_bayes", length)
-        solved = task == "text" or statistics.fmean(above.values()) <= 0.01
-        told = gains[f"{name}"]
-        used = told.told > 0 and share >= 25 if solved and not math.isnan(share) else None
-        text = f"{told}, share {share:.0f} %{'' if solved else ', not solved at L'}"
-        out[name] = Use(used, share, text)
+        share = _mean(values(study, run, HEADROOM.name, at))
+        solved = task == "text" or _mean(values(study, run, "above_bayes", length)) <= 0.01
+        gained = gains[f"{name}"]
+        used = None
+        if solved and (share < 25 or gained.told > 0):
+            used = share >= 25
+        text = f"{gained}, share {share:.0f} %{'' if solved else ', not solved at L'}"
+        out[name] = Use(used, share if solved else math.nan, text)
     return out
+
+
+def _mean(of: Values) -> float:
+    return statistics.fmean(of.values()) if of else math.nan
+
+
+def _by_label(runs: Sequence[Result]) -> dict[str, Result]:
+    labels = [run.label for run in runs]
+    twice = {label for label in labels if labels.count(label) > 1}
+    if twice:
+        sys.exit(f"two runs of {', '.join(sorted(twice))}: delete the folder of the first")
+    return dict(zip(labels, runs, strict=True))
 
 
 def counted(cases: int, holding: Sequence[bool], need: float = 1.0) -> str:
@@ -335,15 +350,16 @@ def of_hybrids(study: Study) -> Iterator[str]:
     shapes, uses = _shapes(), {}  # (task, shape, times) of models that have solved their task
     shares: dict[Shape, float] = {}  # on Markov chains at 4 L
     for group in study.groups:
-        runs = {shapes[run.label]: run for run in group.runs if run.label in shapes}
+        named = _by_label(group.runs)
+        runs = {shapes[label]: run for label, run in named.items() if label in shapes}
         task = group.runs[0].config["task"]["name"]
         for times in (4, 16):
             for shape, use in uses_of(study, group, runs, times).items():
                 yield f"{task}, {shape} at {times} L: {use.text}"
                 if use.used is not None:
                     uses[task, shape, times] = use.used
-                    if (task, times) == ("markov", 4):
-                        shares[shape] = use.share
+                if (task, times) == ("markov", 4) and not math.isnan(use.share):
+                    shares[shape] = use.share
 
     both = "markov", "induction"
     nope = [u for (task, shape, _), u in uses.items() if task in both and shape[0] == "nope"]
@@ -374,8 +390,9 @@ def of_hybrids(study: Study) -> Iterator[str]:
 def of_carriers(study: Study) -> Iterator[str]:
     uses: dict[tuple[str, str, int], bool] = {}
     order: dict[str, Difference] = {}
+    every = (*carriers.ALONE, *carriers.RECURRENT, carriers.ROPE)
     for group in study.groups:
-        runs = {run.label: run for run in group.runs}
+        runs = {label: run for label, run in _by_label(group.runs).items() if label in every}
         task = group.runs[0].config["task"]["name"]
         for times in (4, 16) if task == "text" else (4, 16, 64):
             for name, use in uses_of(study, group, runs, times).items():
@@ -383,7 +400,9 @@ def of_carriers(study: Study) -> Iterator[str]:
                 if use.used is not None:
                     uses[task, name, times] = use.used
         if task == "markov":
-            at, solved = 16 * group.train_length, {name for t, name, _ in uses if t == "markov"}
+            at = 16 * group.train_length
+            found = uses_of(study, group, runs, 16)
+            solved = {name for name, use in found.items() if not math.isnan(use.share)}
             pairs = [name for name in (DELTA, KIMI) if {name, "forget_gate"} <= solved]
             far = {name: values(study, run, "last_bits", at) for name, run in runs.items()}
             order = tested({name: less(far["forget_gate"], far[name]) for name in pairs})
@@ -403,7 +422,6 @@ def of_carriers(study: Study) -> Iterator[str]:
     alone = decided("flip_flop", ("rope", "nope", "alibi"), [16], False)
     delta = decided("flip_flop", (DELTA, KIMI), [64], True)
     yield f"5. Flip-flop: {counted(5, delta + alone)}"
-    every = (*carriers.ALONE, *carriers.RECURRENT, carriers.ROPE)
     yield f"6. No model uses the context of code: {counted(8, decided('text', every, [4], False))}"
 
 
@@ -424,16 +442,15 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
                 n: sum(own.get(seed, 0.0) >= 90 for seed in solved) >= 4 for n, own in at.items()
             }
             reach[key] = (stats.reach(held, length).length or 0) / length
-        means = ", ".join(f"{n}: {statistics.fmean(own.values()):.0f}" for n, own in at.items())
+        means = ", ".join(f"{n}: {_mean(own):.0f}" for n, own in at.items())
         far = "undecided" if reach[key] is None else f"generalises to {reach[key]:g} L"
         seeds = f"{len(solved)} of {len(at[length])} seeds have solved it"
         yield f"{' '.join(filter(None, key))}: {seeds}, {far} ({means} %)"
 
     def verdict(keys: Sequence[tuple[str, str, str]], least: float = 0.0, below: float = math.inf):
         known = [reach.get(key) for key in keys]
-        if None in known:
-            return words(None)
-        return words(all(least <= far < below for far in known if far is not None))
+        holds = all(least <= far < below for far in known if far is not None)
+        return words(None if holds and None in known else holds)
 
     add, other = ("addition", "reversed_answer"), ("addition", "reversed")
     alone = [(*add, name) for name in ("nope", "rope", "alibi", "randomized")] + [(*other, "nope")]
@@ -445,12 +462,102 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
     yield f"5. rope not to 1.1 L: {verdict(ropes, below=1.1)}"
 
 
+# masked_text, chinese
+
+
+def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, list[float]]:
+    """By encoding, each seed's loss at `times` L less that at L; without those that are n/a."""
+    length = group.train_length
+    found = {
+        label: less(values(study, run, metric, times * length), values(study, run, metric, length))
+        for label, run in _by_label(group.runs).items()
+    }
+    return {label: [*rise.values()] for label, rise in found.items() if rise}
+
+
+def _listed(of: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    for label, seeds in sorted(of.items(), key=lambda item: statistics.fmean(item[1])):
+        each = ", ".join(f"{value:+.3f}" for value in seeds)
+        yield f"     {label} {statistics.fmean(seeds):+.3f} ({each})"
+
+
+def _ranks(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]]) -> tuple[int, float]:
+    both = sorted(a.keys() & b.keys())
+    ours, theirs = ([statistics.fmean(of[label]) for label in both] for of in (a, b))
+    return len(both), float(np.asarray(spearmanr(ours, theirs))[0])
+
+
+def of_masked_text(study: Study) -> Iterator[str]:
+    (group,) = study.groups
+    lost = rises(study, group, "masked_tokens", 8)
+    up = all(min(lost[name]) >= 0.05 for name in ("rope", "sinusoidal", "learned(clip=True)"))
+    flat = ("alibi", "kerple_log", "t5", "nezha")
+    holds = up and all(statistics.fmean(lost[name]) <= 0.02 for name in flat)
+    yield f"1. Losses at 8 L: {words(holds)}"
+    yield from _listed(lost)
+    (decoders,) = Study.of(load(ROOT / "results/encodings")).groups
+    theirs = rises(Study.of(load(ROOT / "results/encodings")), decoders, "same_targets", 8)
+    n, rho = _ranks(lost, theirs)
+    yield f"   Spearman's rho with decoders {rho:.2f} of {n}, at least 0.7: {words(rho >= 0.7)}"
+    most = -min(statistics.fmean(seeds) for seeds in lost.values())
+    yield f"2. The largest gain is {most:.3f} bits, at most 0.02: {words(most <= 0.02)}"
+
+    def of(label: str, swap: str, metric: str, length: int) -> Values:
+        run = _by_label(group.runs)[label]
+        return study.scores[run.id, Way(swap=swap), metric, length].values
+
+    table, right = "learned(clip=True)", "first_choices"
+    hierarchical = of(table, "hierarchical", right, 384)
+    found = tested(
+        {
+            "ntk(length=256) less ntk": less(
+                of("rope", "ntk(length=256)", "masked_tokens", 512),
+                of("rope", "ntk", "masked_tokens", 512),
+            ),
+            "cropped less hierarchical": less(of(table, "", right, 128), hierarchical),
+            "hierarchical less repeated": less(hierarchical, of(table, "", right, 384)),
+        }
+    )
+
+    def told(number: int, *names: str) -> str:
+        least = min(found[name].told for name in names)
+        verdict = "contradicted" if least < 0 else words(True if least else None)
+        return f"{number}. {verdict}: " + "; ".join(f"{name} {found[name]}" for name in names)
+
+    first, *others = found
+    yield told(3, first)
+    far = {swap: _mean(of("rope", swap, "masked_tokens", 1024)) for swap in SWAPS["rope"]}
+    said = ", ".join(f"{swap} {bits:.3f}" for swap, bits in far.items())
+    best = min(far, key=far.__getitem__) == "window"
+    yield f"4. The window is the best of rope's swaps: {words(best)} ({said})"
+    yield told(5, *others)
+
+
+def of_chinese(study: Study) -> Iterator[str]:
+    texts = {
+        "poems" if "poems" in group.runs[0].config["data"]["source"] else "novels": group
+        for group in study.groups
+    }
+    found = {name: rises(study, group, "same_targets", 16) for name, group in texts.items()}
+    for name, lost in found.items():
+        holds = all(statistics.fmean(lost[label]) < 0.02 for label in ("kerple_log", "alibi"))
+        holds = holds and all(min(lost[label]) > 0.05 for label in ("rope", "sinusoidal"))
+        yield f"1. Rises to 16 L in {name}: {words(holds)}"
+        yield from _listed(lost)
+    n, rho = _ranks(found["poems"], found["novels"])
+    yield f"2. Spearman's rho {rho:.3f} of {n}, at least 29/35: {words(35 * rho > 29 - 1e-6)}"
+    most = -min(statistics.fmean(seeds) for seeds in found["poems"].values())
+    yield f"3. The largest gain in poems is {most:.3f} bits, below 0.02: {words(most < 0.02)}"
+
+
 VERDICTS = {
     "rope_base": of_rope_base,
     "code_8": of_code_8,
     "noise": of_noise,
     "hybrids": of_hybrids,
     "carriers": of_carriers,
+    "masked_text": of_masked_text,
+    "chinese": of_chinese,
     "tasks_solved": of_tasks_solved,
     "code_5m": of_code_5m,
 }

@@ -169,10 +169,7 @@ MISTAKES = {
     "nothing to replay": (["--config=replay.py"], ["replay.py:DIR"]),
     "missing record": (["--config=replay.py:{lab}/none.json"], ["no record of a run in"]),
     "damaged record": (["--config=replay.py:{lab}/record.json"], ["no record of a run"]),
-    "undefined name": (
-        ["--config={lab}/undefined.py"],
-        ["undefined.py: NameError: ", "(line 2)"],
-    ),
+    "undefined name": (["--config={lab}/undefined.py"], ["undefined.py: NameError: ", "(line 2)"]),
     "no such key": (["--config={lab}/key.py"], ["key.py: KeyError: 'rope' (line 2)"]),
     "no get_config": (["--config={lab}/empty.py"], ["get_config"]),
     "end of program": (["--config={lab}/exits.py"], ["exits.py: SystemExit: 0 (line 1)"]),

@@ -54,9 +54,7 @@ def foreign(
 
         def _info(self):
             return tfds.core.DatasetInfo(
-                builder=self,
-                features=tfds.features.FeaturesDict(features),
-                disable_shuffling=True,
+                builder=self, features=tfds.features.FeaturesDict(features), disable_shuffling=True
             )
 
         def _split_generators(self, dl_manager):

@@ -15,16 +15,7 @@ import numpy as np
 import pytest
 
 from pe_jax.attention.bound import Bound, fold_positions
-from pe_jax.encoding import (
-    HIDDEN,
-    HOOKS,
-    Dims,
-    Encoding,
-    acts_once,
-    overrides,
-    seen,
-    sites,
-)
+from pe_jax.encoding import HIDDEN, HOOKS, Dims, Encoding, acts_once, overrides, seen, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.hierarchical import Hierarchical
 from pe_jax.encodings.learned import Learned
@@ -408,16 +399,10 @@ def test_a_list_is_cut_at_the_commas_between_specs():
 WRONG_SPECS = [
     ("rop", "unknown encoding 'rop'; did you mean 'rope'"),
     ("zzz", r"unknown encoding 'zzz'\. `pe-jax list encodings` prints all"),
-    (
-        "rope(bas=3)",
-        "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base",
-    ),
+    ("rope(bas=3)", "no field 'bas'; did you mean 'base'.*It has per_layer, layers, base"),
     ("rope(dims=3)", "no field 'dims'"),
     ("learned(clip=3)", "learned's clip must be True or False, got 3"),
-    (
-        "learned(length=True)",
-        "learned's length must be an integer of at least 1 or None",
-    ),
+    ("learned(length=True)", "learned's length must be an integer of at least 1 or None"),
     ("rope(base='x')", "rope's base must be a finite number above 0, got 'x'"),
     ("t5(buckets=16.0)", "t5's buckets must be an integer of at least 1, got 16.0"),
     ("rope(layers=3)", "rope's layers must be text, got 3"),

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from scored import rows, scored
 
-from configs import carriers, code_8, hybrids, noise, rope_base, tasks_solved
+from configs import carriers, chinese, code_8, hybrids, masked_text, noise, rope_base, tasks_solved
 from experiments.studies import verdicts
-from pe_jax.record import Baseline
+from pe_jax.evaluation.passes import plan
+from pe_jax.record import Baseline, CorpusRecord, Way
 from pe_jax.report.study import Study
+from pe_jax.runs.run import Run
 from pe_jax.specs.parse import parse
 
 
@@ -108,15 +110,9 @@ def noises(scale):
         spec, whole = config.pe.spec, config.to_dict()
         several = len(config.run.seeds) > 1
         usual = noise.get_config().train
-        source = (
-            "seeds"
-            if several
-            else "order"
-            if "orders" in config.data.source
-            else "horizon"
-            if config.train.steps != usual.steps
-            else "rate"
-        )
+        other = "horizon" if config.train.steps != usual.steps else "rate"
+        source = "order" if "orders" in config.data.source else other
+        source = "seeds" if several else source
         count = noise.VALUES if several else 1
         drawn = exact[:count] if several else [exact[place[source] % noise.VALUES]]
         place[source] += 1
@@ -142,7 +138,7 @@ def test_components_of_noise_are_the_variances_of_their_runs():
     assert "3.9 for 0.02" in line(lines, "4.") and "392 for 0.1" in line(lines, "4.")
 
 
-def chains(shares, above=0.005):
+def chains(shares, above=0.005, spread=0.001):
     """Models on Markov chains with these shares of the headroom, at 4 L, 16 L and 64 L."""
     bayes = {64: 2.8, 256: 2.6, 1024: 2.5, 4096: 2.48}
     baselines = tuple(
@@ -150,7 +146,7 @@ def chains(shares, above=0.005):
     )
     for spec, used in shares.items():
         seeds = [
-            {n: 2.8 - used * (2.8 - v) + above + 0.001 * s * (n > 64) for n, v in bayes.items()}
+            {n: 2.8 - used * (2.8 - v) + above + spread * s * (n > 64) for n, v in bayes.items()}
             for s in (-1, 0, 1)
         ]
         config = {"task": {"name": "markov"}, "train": {"length": 64}}
@@ -175,6 +171,13 @@ def test_hybrids_use_the_context_from_a_quarter_of_the_headroom_on():
     assert "(4 of 4 decided of 8)" in line(lines, "2.") and "holds" in line(lines, "2.")
     assert "holds (12 of 12" in line(lines, "3.") and "holds (8 of 8" in line(lines, "4.")
     assert "undecided" in line(lines, "5.")
+
+
+def test_a_large_share_that_is_not_told_is_undecided():
+    shares = of_hybrids(lambda name, layers: 0.3)
+    lines = said(verdicts.of_hybrids, chains(shares, spread=0.02))
+    assert all("undecided (0 of 0" in line(lines, f"{n}.") for n in (1, 2))
+    assert "of 12 decided of 12" in line(lines, "3.")
 
 
 def test_hybrids_that_have_not_solved_the_task_do_not_count():
@@ -239,3 +242,58 @@ def test_tasks_generalise_as_far_as_four_of_five_seeds():
 def test_tasks_that_three_seeds_have_solved_are_undecided():
     lines = said(verdicts.of_tasks_solved, answers(REACH, solved=3))
     assert all(line(lines, f"{n}.").endswith("undecided") for n in range(1, 6))
+
+
+def test_every_length_of_solved_tasks_can_be_evaluated():
+    for config in tasks_solved.get_sweep():
+        config.train.rates = ()
+        run = Run.of(config.to_dict())
+        assert not [p.length for p in plan(run.encodings, run.eval, task=run.task) if p.beyond]
+
+
+def losing(label, lost, length, times, more=(), **config):
+    """Three seeds that lose so much at so many times the training length."""
+    metric = "masked_tokens" if length == 128 else "same_targets"
+    seeds = [{length: 2.0, times * length: 2.0 + lost + 0.001 * s} for s in (-1, 0, 1)]
+    return scored(label, seeds, length=length, metric=metric, more=more, config=config)
+
+
+LOST = {"rope": 1.0, "sinusoidal": 1.5, "learned(clip=True)": 0.3, "alibi": 0.0, "t5": 0.01}
+
+
+@pytest.mark.parametrize("gained", [0.01, -0.01])
+def test_masked_text_is_judged_by_losses_swaps_and_first_choices(gained):
+    def swapped(values, way, metric="masked_tokens"):
+        seeds = [{n: v + 0.001 * s for n, v in values.items()} for s in (-1, 0, 1)]
+        return rows(seeds, metric=metric, way=Way(swap=way))
+
+    results = []
+    for label, lost in (dict.fromkeys(masked_text.ENCODINGS, 0.005) | LOST).items():
+        more = []
+        for i, swap in enumerate(masked_text.SWAPS["rope"] if label == "rope" else ()):
+            more += swapped({512: 2.1 + gained * i, 1024: 2.5 - 0.1 * i}, swap)
+        if label.startswith("learned"):
+            right = {128: 50.0, 384: 40.0}
+            more += swapped(right, "", "first_choices")
+            more += swapped({384: 45.0 if gained > 0 else 55.0}, "hierarchical", "first_choices")
+        results.append(losing(label, lost, 128, 8, more, task={"name": "masked_text"}))
+    lines = said(verdicts.of_masked_text, results)
+    assert all("holds" in line(lines, f"{n}.") for n in (1, 2, 4))
+    found = [("holds" if gained > 0 else "contradicted") in line(lines, n) for n in ("3.", "5.")]
+    assert found == [True, True]
+    assert "of 11, at least 0.7" in line(lines, "   Spearman")
+
+
+def test_chinese_is_judged_by_rises_and_their_order():
+    lost = dict(zip(chinese.ENCODINGS, (0.6, 1.5, 0.3, 0.005, 0.0, 1.0), strict=True))
+    results = [
+        dataclasses.replace(
+            losing(label, rise * factor, 64, 16, data={"source": source}),
+            corpus=CorpusRecord(source=source, hash=str(factor) * 64),
+        )
+        for source, factor in ((chinese.POEMS, 1), ("files:novels", 2))
+        for label, rise in lost.items()
+    ]
+    lines = said(verdicts.of_chinese, results)
+    assert sum(s.startswith("1.") and s.endswith("holds") for s in lines) == 2
+    assert "1.000 of 6" in line(lines, "2.") and "holds" in line(lines, "3.")

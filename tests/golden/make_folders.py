@@ -210,10 +210,7 @@ def rotation(family, config, draw, one, seldom):
         head = head if share is ABSENT else int(head * share)
     elif family == "gpt_neox":
         share = one(0.25, 0.5, 1.0, ABSENT) if kind == "default" else one(1.0, 1.0, 1.0, 1, 1, 0.5)
-        top |= {
-            "rotary_pct": share,
-            "partial_rotary_factor": one(ABSENT, share, seldom(0.5, 4)),
-        }
+        top |= {"rotary_pct": share, "partial_rotary_factor": one(ABSENT, share, seldom(0.5, 4))}
     else:
         top |= {"partial_rotary_factor": seldom(1.0 if kind != "default" else 0.5)}
     scaling = numbers(kind, head, one, seldom)

@@ -80,10 +80,7 @@ MODELS = {
         | {"layer_types": ["sliding_attention", "full_attention"]}
         | {"rope_parameters": {"full_attention": YARN, "sliding_attention": LOCAL}},
     ),
-    "gpt_neox": (
-        "GPTNeoXConfig",
-        SHAPE | {"rope_parameters": HALF},
-    ),
+    "gpt_neox": ("GPTNeoXConfig", SHAPE | {"rope_parameters": HALF}),
     "gpt_neox_serial": (
         "GPTNeoXConfig",
         SHAPE | {"rope_parameters": HALF, "use_parallel_residual": False, "hidden_act": "gelu_new"},

@@ -361,11 +361,7 @@ class Sine(Encoding):
 
 @pytest.mark.parametrize(
     ("spec", "shape"),
-    (
-        ("nope", (8, 8)),
-        ("randomized", (8, 8)),
-        ("randomized(per_sequence=True)", (3, 8, 8)),
-    ),
+    (("nope", (8, 8)), ("randomized", (8, 8)), ("randomized(per_sequence=True)", (3, 8, 8))),
 )
 def test_positions_that_the_batch_shares_are_not_batched(spec, shape):
     dims = TINY.dims(TRAINED)

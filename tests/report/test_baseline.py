@@ -147,10 +147,7 @@ def test_models_are_compared_within_their_table_alone():
     found = compared([*STUDY, *long])
     assert [
         (v.table.heading, len(v.rows)) for v in found if v.table.metric.name == "same_targets"
-    ] == [
-        ("350 steps", 3),
-        ("700 steps", 1),
-    ]
+    ] == [("350 steps", 3), ("700 steps", 1)]
     assert found[0].title.endswith("(lower is better): difference from rope, 350 steps")
 
 

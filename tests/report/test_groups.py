@@ -48,12 +48,7 @@ def drawn(label, fields):
     config = {
         "pe": {"spec": label},
         "train": section(batch=f["batch"], rate=f["rate"], steps=f["steps"]),
-        "eval": section(
-            split=f["split"],
-            targets=f["targets"],
-            last=f["last"],
-            lengths=lengths,
-        ),
+        "eval": section(split=f["split"], targets=f["targets"], last=f["last"], lengths=lengths),
         "lm": section(
             layers=f["layers"],
             model=f["model"],

@@ -129,11 +129,7 @@ def test_more_layers_are_new_and_fewer_are_lost(lab, rope):
             {"train.length": 32},
             [r"pe.learned.table has the shape \[16, 16\]", r"there and \[32, 16\] here"],
         ),
-        (
-            "learned+t5",
-            {"lm.mlp": 24},
-            [r"\[16, 64\] there and \[16, 24\] here"],
-        ),
+        ("learned+t5", {"lm.mlp": 24}, [r"\[16, 64\] there and \[16, 24\] here"]),
         ("learned+t5", {"lm.heads": 4}, ["lm.heads is 2 in", "and 4 here"]),
         ("learned+t5", {"run.seeds": (1, 7, 8)}, ["has the seeds 0, 1, not 7, 8", "run.seeds"]),
     ],

@@ -14,12 +14,7 @@ from helpers import sampled
 from pe_jax.encoding import HOOKS, Encoding, overrides, seen
 from pe_jax.metrics import METRICS
 from pe_jax.testing import check, check_members
-from pe_jax.testing.encodings import (
-    check_parts,
-    check_reads,
-    model_of,
-    without_gradient,
-)
+from pe_jax.testing.encodings import check_parts, check_reads, model_of, without_gradient
 from pe_jax.testing.hooks import check_hooks
 
 QUICK = ("cope", "stick_breaking", "abacus")
@@ -256,8 +251,7 @@ def test_hooks_of_the_distance_are_of_each_alone(bias, end, words, causal):
 
 def test_blocks_are_compared_for_short_texts_of_both_directions():
     made = mine(
-        WIDE._replace(causal=False),
-        bias=lambda params, i, j: (j[None] - i[:, None])[None] / len(j),
+        WIDE._replace(causal=False), bias=lambda params, i, j: (j[None] - i[:, None])[None] / len(j)
     )
     with pytest.raises(ValueError, match="^Mine.bias gives other numbers for a block"):
         check(made)
