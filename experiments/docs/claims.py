@@ -128,13 +128,15 @@ def table() -> str:
         row = claim.row
         source = f"{row['source']}; {row['size']}"
         ours = "<br>".join(filter(None, (*map(_printed, claim.tests), row["note"]))) or "no study"
-        cells = row["claim"], source, row["published"], ours, f"**{claim.status}**"
+        named = f"{row['claim']} (`{row['encodings']}`)" if row["encodings"] else row["claim"]
+        cells = named, source, row["published"], ours, f"**{claim.status}**"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _printed(test: Test) -> str:
-    # A test in a cell: [headroom](link) +0.003 ± 0.006 bits, within 0.02: holds (p 0.004).
+    # A test in a cell: [headroom](link), 0.1 M, alibi at 1024 less 64: 0.003 ± 0.006 bits, within
+    # 0.02: holds (p 0.004).
     mark = numbers.MARK.fullmatch(f"<!-- {test.expression} -->0")
     assert mark
     study = mark["study"].removeprefix("results/")
@@ -145,7 +147,10 @@ def _printed(test: Test) -> str:
     value = plusminus(test.mean, test.half, digits=digits)
     p = f"p {test.p:.1g}" if test.p >= 1e-4 else "p < 0.0001"
     page = "NOTES" if (FILE.parent / folder / "NOTES.md").is_file() else "table"
-    named = f"[{folder}](../results/{folder}/{page}.md)"
+    runs = numbers.study(mark["study"]).runs.values()
+    sizes = sorted(run.parameters.total / 1e6 for run in runs)
+    of = test.expression.partition(" ")[2].replace(f" {mark['metric']} ", " at ", 1)
+    named = f"[{folder}](../results/{folder}/{page}.md), {sizes[len(sizes) // 2]:.1f} M, {of}"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
 
 

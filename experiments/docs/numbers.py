@@ -210,7 +210,7 @@ def _values(where: str, label: str, metric: str, length: str) -> Mapping[Replica
     if metric == "validation":
         return _validation(where, label, length)
     table, row = _row(where, label, metric)
-    scores = {n: _study(where).scores[row.run, row.way, metric, n] for n in table.evaluated}
+    scores = {n: study(where).scores[row.run, row.way, metric, n] for n in table.evaluated}
     if length == "beyond":
         found = mean([own for n, own in scores.items() if n > table.train_length]).values
     elif length.isdecimal():
@@ -226,7 +226,7 @@ def _validation(where: str, label: str, length: str) -> dict[Replica, float]:
     """The score of validation text of each seed of the one run of that label and length."""
     runs = [
         one
-        for one in _study(where).runs.values()
+        for one in study(where).runs.values()
         if (one.label, str(one.train.length)) == (label, length)
     ]
     if len(runs) != 1:
@@ -271,7 +271,7 @@ def _rho(mark: re.Match[str]) -> list[float]:
         ]
         return [_spearman(*means)]
     file = published.read(ROOT / f"results/reference/{other}.csv")
-    scores = [s for s in published.matched(_study(where), [file]) if s.entry.at == at]
+    scores = [s for s in published.matched(study(where), [file]) if s.entry.at == at]
     if len({(s.entry.task, s.group.name, s.entry.variant, s.entry.unit) for s in scores}) != 1:
         raise ValueError(f"{other} has no column at {at} of {where}, or several")
     pairs = [(s.entry.value, s.ours.mean) for s in scores]
@@ -306,7 +306,7 @@ def _labels(where: str) -> set[str]:
 
 
 @functools.cache
-def _study(where: str) -> Study:
+def study(where: str) -> Study:
     """A study, or the part of it that follows a colon."""
 
     def names(one: Result) -> tuple[str, ...]:
@@ -326,4 +326,4 @@ def _study(where: str) -> Study:
 
 @functools.cache
 def _tables(where: str) -> list[Table]:
-    return tables(_study(where))
+    return tables(study(where))

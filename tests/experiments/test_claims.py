@@ -50,7 +50,7 @@ def test_a_changed_record_changes_the_status(tmp_path, monkeypatch):
         lines.append(records.encode(replace(result, rows=tuple(rows))))
     (study / "runs.jsonl").write_text("\n".join(lines), "utf-8")
     monkeypatch.setattr(numbers, "ROOT", tmp_path)
-    for cached in (numbers._study, numbers._tables):
+    for cached in (numbers.study, numbers._tables):
         monkeypatch.setattr(numbers, cached.__name__, cached.__wrapped__)
     assert status(FLAT) == "contradicted"
 

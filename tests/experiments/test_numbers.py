@@ -51,7 +51,7 @@ def studies(tmp_path, monkeypatch):
         "copy(variant='rsc'),alibi,2x,,,70,higher,accuracy,a paper,read,large\n"
     )
     monkeypatch.setattr(numbers, "ROOT", tmp_path)
-    numbers._study.cache_clear()
+    numbers.study.cache_clear()
     numbers._tables.cache_clear()
 
 
