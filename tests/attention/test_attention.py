@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference_case
-from cases import CASES, WIDE, encodings, serves_both_directions
+from cases import CASES, WIDE, both_ways, encodings, serves_both_directions
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import (
     DIMS,
@@ -381,14 +381,7 @@ NARROW = {
 }
 
 
-BOTH_WAYS = [  # each in one direction, the other slow
-    pytest.param(name, causal, marks=pytest.mark.slow if causal == n % 2 else ())
-    for n, name in enumerate(NARROW)
-    for causal in (True, False)
-]
-
-
-@pytest.mark.parametrize(("name", "causal"), BOTH_WAYS)
+@pytest.mark.parametrize(("name", "causal"), both_ways(NARROW))
 def test_blocks_that_a_window_leaves_out_change_nothing(name, causal):
     """41 keys in blocks of 4: queries at their end or in their middle, keys that are not there."""
     length, queries, absent = 41, 18, 11

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import CASES, WIDE, encodings, serves_both_directions
+from cases import CASES, WIDE, both_ways, encodings, serves_both_directions
 from flax import nnx
 from helpers import (
     assert_near,
@@ -161,14 +161,7 @@ WINDOWS = {
 }
 
 
-BOTH_WAYS = [  # each in one direction, the other slow
-    pytest.param(name, causal, marks=pytest.mark.slow if causal == n % 2 else ())
-    for n, name in enumerate(WINDOWS)
-    for causal in (True, False)
-]
-
-
-@pytest.mark.parametrize(("name", "causal"), BOTH_WAYS)
+@pytest.mark.parametrize(("name", "causal"), both_ways(WINDOWS))
 def test_tiles_that_a_window_leaves_out_and_keys_that_are_not_there_change_nothing(name, causal):
     """41 keys and 18 queries in blocks of 4: padding at the end, no first keys, later places."""
     length, queries = 41, 18

@@ -174,18 +174,12 @@ def yarn(case, base=10000.0, divided=False, temperature=True, dtype=np.float32, 
     w = w / s if divided else w / s * slowed + w * (1 - slowed)
     angle = ((pos + first).astype(dtype)[:, None] * w.astype(dtype)).astype(np.float32)
     factor = 0.1 * math.log(s) + 1 if temperature else 1
-    cos, sin = (factor * f(angle)[:, None] for f in (np.cos, np.sin))
-    if pairs == "interleaved":
-        return [
-            np.stack(
-                [x[..., ::2] * cos - x[..., 1::2] * sin, x[..., 1::2] * cos + x[..., ::2] * sin], -1
-            ).reshape(x.shape)
-            for x in (q, k)
-        ]
-    cos, sin = (np.concatenate([a, a], -1) for a in (cos, sin))
-    return [
-        x * cos + np.concatenate([-x[..., K // 2 :], x[..., : K // 2]], -1) * sin for x in (q, k)
-    ]
+    halves, out = pairs != "interleaved", []
+    for x in (q, k):
+        a, b = np.split(x, 2, -1) if halves else (x[..., ::2], x[..., 1::2])
+        z = factor * (a + 1j * b) * np.exp(1j * angle[:, None])
+        out.append(np.stack([z.real, z.imag], -2 if halves else -1).reshape(x.shape))
+    return out
 
 
 PLANTED = {
@@ -213,6 +207,33 @@ def test_a_fault_planted_in_yarn_is_named(fault):
     if not shift_cancels:
         logits = np.einsum("ihk,jhk->hij", q, k) / math.sqrt(q.shape[-1])
         assert diagnose(case, logits=logits) == fault
+
+
+def turned(case, frequencies, at=None, factor=1.0):
+    """The case's queries and keys, the first components turned, `at` positions of the pairs."""
+    n = np.shape(frequencies)[-1]
+    angle = (case["positions"][:, None, None] if at is None else at[:, None, :]) * frequencies
+    for x in (case["q"], case["k"]):
+        a, b, rest = x[..., :n], x[..., n : 2 * n], x[..., 2 * n :]
+        z = factor * (a + 1j * b) * np.exp(1j * angle)
+        yield np.concatenate([z.real, z.imag, rest], -1)
+
+
+def test_faults_planted_in_mla_in_layers_and_in_axes_are_named():
+    mla, layers, axes = map(load, ("yarn_mla", "layer_types", "mrope"))
+    one, all_dim = (c * math.log(4) + 1 for c in (0.1, 0.0707))
+    q, k = turned(mla, mla["frequencies"], factor=one)
+    assert diagnose(mla, rotated_q=q, rotated_k=k) == "ratio of the two mscales lost"
+    logits = np.einsum("ihk,jhk->hij", *turned(mla, mla["frequencies"], factor=one / all_dim))
+    assert diagnose(mla, logits=logits / 32**0.5).startswith("mscale squared lost")
+    assert diagnose(mla, logits=logits / 32**0.5 * all_dim**2) == "agrees"
+    w = np.array([[1e4], [1e4], [1e4], [1e6]]) ** (-np.arange(0, 32, 2) / 32)
+    for slower, said in ((8, "scaling applied in window layers"), ([[1]] * 3 + [[8]], "agrees")):
+        q, k = turned(layers, w / slower)
+        assert diagnose(layers, rotated_q=q, rotated_k=k) == said
+    for of, said in (([16, 0, 0], "1-D positions: time for all axes"), ([4, 6, 6], "agrees")):
+        q, k = turned(axes, w[0], axes["positions"].repeat(of, 1))
+        assert diagnose(axes, rotated_q=q, rotated_k=k) == said
 
 
 def test_an_output_with_another_shape_or_name_is_refused():

@@ -28,7 +28,6 @@ OF = {int: "UINT32", float: "FLOAT32", str: "STRING"}
 
 
 def write(source, path, given):
-    """A copy with float32 weights and these fields."""
     read = gguf.GGUFReader(source)
     kind = read.fields["general.architecture"].contents()
     given = {f"{kind}.{name}": of for name, of in {"context_length": 4 * TRAINED, **given}.items()}
@@ -48,7 +47,6 @@ def write(source, path, given):
 
 
 def predicted(path, tokens, vocab):
-    """Log probabilities after the first tokens of each number in LENGTHS."""
     params = xllamacpp.CommonParams()
     params.model.path, params.n_ctx, params.n_parallel = path, 4 * TRAINED, 1
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED

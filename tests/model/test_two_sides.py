@@ -1,6 +1,4 @@
-"""Models that see both sides: permutations without positions, and the decoder that they are where
-the right side is hidden.
-"""
+"""Models that see both sides: permutations, and the decoder of a hidden right side."""
 
 import dataclasses
 

@@ -1,6 +1,4 @@
-"""A pretrained encoder: its special tokens in scores and in training, the default swaps, and what
-is refused.
-"""
+"""A pretrained encoder: special tokens, training, default swaps, what is refused."""
 
 import json
 import math

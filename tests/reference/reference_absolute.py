@@ -89,8 +89,7 @@ def multiplicative(e, params, case):
         return params[name][p] if p < len(params[name]) else np.nan
 
     return _rows(
-        case,
-        lambda x, p, i: x * (1 + at("table", p)) + (at("shift", p) if e.additive else 0),
+        case, lambda x, p, i: x * (1 + at("table", p)) + (at("shift", p) if e.additive else 0)
     )
 
 

@@ -48,8 +48,7 @@ HTML = "files:</script><script>alert(2)</script>\n# <img src=x onerror=alert(1)>
 def test_markdown_has_no_html_and_no_links_of_a_name_or_a_source():
     results = [
         dataclasses.replace(
-            make_record(f"{name} {LINKS}", [2.5] * 5),
-            corpus=CorpusRecord(source=HTML, hash=""),
+            make_record(f"{name} {LINKS}", [2.5] * 5), corpus=CorpusRecord(source=HTML, hash="")
         )
         for name in ("a", "b")
     ]

@@ -1,7 +1,6 @@
-"""What several tests are about: the encodings that attention, caches and memories are tested with
-(those of the table, compositions, and those made for tests), and one sequence.
-"""
+"""Encodings that attention, caches and memories are tested with, and one sequence."""
 
+import pytest
 from exotic import EXOTIC, Capped, MixKeys, PairGate
 from helpers import DIMS, example, scattered
 
@@ -44,6 +43,15 @@ def encodings(name, dims=WIDE):
     if name in MIXED:
         return tuple(cls(dims) for cls in MIXED[name])
     return make(name, dims)
+
+
+def both_ways(names):
+    """Each name in one direction, the other slow."""
+    return [
+        pytest.param(name, causal, marks=pytest.mark.slow if causal == n % 2 else ())
+        for n, name in enumerate(names)
+        for causal in (True, False)
+    ]
 
 
 def serves_both_directions(name):

@@ -1,6 +1,4 @@
-"""Tasks that retrieve a token: the examples of their files, the statistics of their sources, and
-where what is retrieved lies.
-"""
+"""Tasks that retrieve a token: examples, statistics of sources, where it lies."""
 
 import collections
 import re
