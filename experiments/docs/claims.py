@@ -148,7 +148,7 @@ def _printed(test: Test) -> str:
     p = f"p {test.p:.1g}" if test.p >= 1e-4 else "p < 0.0001"
     page = "NOTES" if (FILE.parent / folder / "NOTES.md").is_file() else "table"
     runs = numbers.study(mark["study"]).runs.values()
-    sizes = sorted(run.parameters.total / 1e6 for run in runs)
+    sizes = sorted(run.parameters.total / 1e6 for run in runs if run.parameters)
     of = test.expression.partition(" ")[2].replace(f" {mark['metric']} ", " at ", 1)
     named = f"[{folder}](../results/{folder}/{page}.md), {sizes[len(sizes) // 2]:.1f} M, {of}"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
