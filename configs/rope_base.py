@@ -5,6 +5,9 @@ at 64, 256 and 1,024 bytes of novels and evaluated at up to 4 L.
     PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/rope_base.py --workdir=DIR
     --out=results/rope_base
 
+results/unfinished/rope_base has the records of the runs that are done: copied to the work directory
+before (cp -r results/unfinished/rope_base/. DIR) they are not run again.
+
 Pair i of a head of K components turns by base^(-2i / K) a position. The predictor is the share of
 the K / 2 pairs that turn by less than 2 pi within L (`short_pairs`): at longer distances such a
 pair reaches angles that were never seen (Peng et al., 2023; arXiv:2309.00071). The rise is the
