@@ -4,7 +4,7 @@
 
 The text has the folders train, valid and test. In runs/orders/00 .. 23 the training files are
 numbered in an order that is drawn at random. Files are read in the order of their names, and the
-shuffle of a seed numbers their windows in that order, so a run reads others of its windows.
+shuffle of a seed numbers their windows in that order, so a run reads other windows.
 """
 
 from __future__ import annotations

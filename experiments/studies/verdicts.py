@@ -310,11 +310,10 @@ def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) 
         share = _mean(values(study, run, HEADROOM.name, at))
         solved = task == "text" or _mean(values(study, run, "above_bayes", length)) <= 0.01
         gained = gains[f"{name}"]
-        used = None
-        if solved and (share < 25 or gained.told > 0):
-            used = share >= 25
         text = f"{gained}, share {share:.0f} %{'' if solved else ', not solved at L'}"
-        out[name] = Use(used, share if solved else math.nan, text)
+        share = share if solved else math.nan
+        decided = share < 25 or (share >= 25 and gained.told > 0)  # neither, of NaN
+        out[name] = Use(share >= 25 if decided else None, share, text)
     return out
 
 
@@ -390,6 +389,7 @@ def of_hybrids(study: Study) -> Iterator[str]:
 def of_carriers(study: Study) -> Iterator[str]:
     uses: dict[tuple[str, str, int], bool] = {}
     order: dict[str, Difference] = {}
+    far: dict[str, Values] = {}  # at 16 L of Markov chains, of models that have solved them
     every = (*carriers.ALONE, *carriers.RECURRENT, carriers.ROPE)
     for group in study.groups:
         runs = {label: run for label, run in _by_label(group.runs).items() if label in every}
@@ -399,12 +399,11 @@ def of_carriers(study: Study) -> Iterator[str]:
                 yield f"{task}, {name} at {times} L: {use.text}"
                 if use.used is not None:
                     uses[task, name, times] = use.used
+                if (task, times) == ("markov", 16) and not math.isnan(use.share):
+                    at = times * group.train_length
+                    far[name] = values(study, runs[name], "last_bits", at)
         if task == "markov":
-            at = 16 * group.train_length
-            found = uses_of(study, group, runs, 16)
-            solved = {name for name, use in found.items() if not math.isnan(use.share)}
-            pairs = [name for name in (DELTA, KIMI) if {name, "forget_gate"} <= solved]
-            far = {name: values(study, run, "last_bits", at) for name, run in runs.items()}
+            pairs = [name for name in (DELTA, KIMI) if {name, "forget_gate"} <= far.keys()]
             order = tested({name: less(far["forget_gate"], far[name]) for name in pairs})
 
     def decided(task: str, names: Sequence[str], times: Sequence[int], use: bool) -> list[bool]:
@@ -495,9 +494,9 @@ def of_masked_text(study: Study) -> Iterator[str]:
     holds = up and all(statistics.fmean(lost[name]) <= 0.02 for name in flat)
     yield f"1. Losses at 8 L: {words(holds)}"
     yield from _listed(lost)
-    (decoders,) = Study.of(load(ROOT / "results/encodings")).groups
-    theirs = rises(Study.of(load(ROOT / "results/encodings")), decoders, "same_targets", 8)
-    n, rho = _ranks(lost, theirs)
+    decoders = Study.of(load(ROOT / "results/encodings"))
+    (theirs,) = decoders.groups
+    n, rho = _ranks(lost, rises(decoders, theirs, "same_targets", 8))
     yield f"   Spearman's rho with decoders {rho:.2f} of {n}, at least 0.7: {words(rho >= 0.7)}"
     most = -min(statistics.fmean(seeds) for seeds in lost.values())
     yield f"2. The largest gain is {most:.3f} bits, at most 0.02: {words(most <= 0.02)}"

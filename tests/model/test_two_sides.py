@@ -1,4 +1,4 @@
-"""Models that see both sides: permutations, and the decoder of a hidden right side."""
+"""Models that see both sides: permuted texts, and equality with decoders."""
 
 import dataclasses
 

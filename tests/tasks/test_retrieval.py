@@ -1,4 +1,4 @@
-"""Tasks that retrieve a token: examples, statistics of sources, where it lies."""
+"""Tasks that retrieve a token: their examples, their statistics, and where the token lies."""
 
 import collections
 import re
