@@ -27,8 +27,8 @@ Predictions, made before any run. Losses are in bits per byte of hidden tokens, 
 5. At 384 tokens, without further training, hierarchical has fewer right first choices than the
    cropped model, and more than the table whose last row is repeated.
 
-Left out for lack of hours: code, 2,048 tokens, the further training after which Su's hierarchical
-table is restored, diffusion (rate="uniform"), and masked Markov chains.
+Left out for lack of hours: code, 2,048 tokens, diffusion (rate="uniform"), and masked Markov
+chains. configs/hierarchical.py has the further training after which Su's table is restored.
 
 3 and 5 hold if their differences, three in all, are told by paired t tests over seeds with Holm's
 correction, and are contradicted if one of the opposite sign is.
