@@ -16,12 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pe_jax import contract, terms
-from pe_jax.encoding import Dims, Encoding, overrides
+from pe_jax.encoding import Dims, Encoding, mixes, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 
 MOST = 64  # members of a spec
+BESIDE_MIXERS = {"at", "limit", "positions", "embed", "mix"}
+"""The hooks of members that may act in a layer without attention."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,12 +110,12 @@ class Spec:
     def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
         """The encodings for a model of `dims`."""
         encodings = tuple(member.encoding(dims) for member in self)
-        check_positions(encodings, [member.id for member in self])
+        check_members(encodings, [member.id for member in self])
         return encodings
 
 
-def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
-    """ValueError unless each encoding can serve the positions that the others make."""
+def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
+    """ValueError unless each can serve the positions of the others, and those of a layer agree."""
     every = list(zip(encodings, names, strict=True))
     movers = [(e.highest_position() or 0, name) for e, name in every if overrides(e, "positions")]
     for encoding, name in every:
@@ -128,6 +130,21 @@ def check_positions(encodings: Sequence[Encoding], names: Sequence[str]) -> None
         if encoding.from_zero:
             raise ValueError(
                 f"{name} takes positions for places in the text, and {whose} moves them: drop one"
+            )
+    alone = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
+    for layer in range(encodings[0].dims.layers):
+        here = [e for e in encodings if active(e, layer)]
+        for hooks, effect in alone.items():
+            members = [e for e in here if any(overrides(e, hook) for hook in hooks)]
+            if len(members) > 1:
+                both = " and ".join(type(e).__name__ for e in members)
+                raise ValueError(f"only one encoding may {effect}, got {both}")
+        mixers = [type(e).__name__ for e in here if mixes(e)]
+        others = [type(e).__name__ for e in here if mixes(e) or {*sites(e)} - BESIDE_MIXERS]
+        if mixers and len(others) > 1:
+            raise ValueError(
+                f"{' and '.join(others)} act in one layer, where {mixers[0]} takes the place of "
+                "attention: give each its own layers, as in gated_delta[::2]+rope[1::2]"
             )
 
 

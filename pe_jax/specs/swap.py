@@ -15,7 +15,7 @@ import jax
 from pe_jax.encoding import Encoding, mixes, overrides
 from pe_jax.encodings.partial_rope import PartialRoPE
 from pe_jax.encodings.scaled import Scaled
-from pe_jax.specs.parse import check_positions, defaults, layers_of, parse
+from pe_jax.specs.parse import check_members, defaults, layers_of, parse
 
 
 def kin(a: type[Encoding], b: type[Encoding]) -> bool:
@@ -39,7 +39,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     place in these layers alone. If it replaces none it is appended.
 
     If some layers of the model, but not all, have a window, as in Gemma 3, or a mixer, a member of
-    the spec that names no layers acts in the others, since a longer text brings no new distances
+    the spec that names no layers acts in the others, if any: a longer text brings no new distances
     within a window. Encodings of the input, with a field `where`, are exempt.
 
     ValueError if it could replace two encodings of its layers, needs parameters that the replaced
@@ -48,8 +48,10 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """
     out, far = list(encodings), _far_sighted(encodings)
     for member in parse(spec):
-        if far and "layers" not in member.fields and "where" not in defaults(member.cls):
-            member = member.with_fields({"layers": far})
+        if "layers" not in member.fields and "where" not in defaults(member.cls):
+            if far == "":
+                continue
+            member = member.with_fields({"layers": far} if far else {})
         new = member.encoding(encodings[0].dims)
         here = [i for i, e in enumerate(out) if {*layers_of(new)} & {*layers_of(e)}]
         places = [i for i in here if replaces(type(new), type(out[i]))]
@@ -88,16 +90,19 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             )
         else:
             out.append(new)
-    check_positions(out, [type(encoding).__name__ for encoding in out])
+    check_members(out, [type(encoding).__name__ for encoding in out])
     return tuple(out)
 
 
 def _far_sighted(members: Sequence[Encoding]) -> str | None:
-    # The layers in which attention has no window, as a spec names them; None where these are none,
-    # or all
-    others = {layer for e in members if e.reach() or mixes(e) for layer in layers_of(e)}
-    far = [layer for layer in range(members[0].dims.layers) if layer not in others]
-    return ",".join(map(str, far)) if others and far else None
+    # The layers in which attention has no window, as a spec names them; where all have one, those
+    # with attention; None: all layers
+    every = range(members[0].dims.layers)
+    mixed = {layer for e in members if mixes(e) for layer in layers_of(e)}
+    narrow = {layer for e in members if e.reach() for layer in layers_of(e)}
+    attending = [layer for layer in every if layer not in mixed]
+    far = [layer for layer in attending if layer not in narrow] or attending
+    return None if len(far) == len(every) else ",".join(map(str, far))
 
 
 @functools.cache

@@ -139,7 +139,7 @@ REFUSED = (
 @pytest.mark.parametrize(("spec", "words"), REFUSED)
 def test_what_acts_in_attention_that_is_not_there_is_refused(spec, words):
     with pytest.raises(ValueError, match=words):
-        model(spec)(jnp.zeros((1, 4), int))
+        make(spec, TINY.dims(16))
 
 
 def test_what_a_layer_without_attention_may_have():
@@ -159,6 +159,9 @@ def test_a_swap_acts_where_there_is_attention():
     for spec in ("yarn", "window"):
         swapped = swap(members, spec)
         assert [layers_of(e) for e in swapped if e != members[0]][-1] == [1, 3]
+    assert swap(alone := make("gated_delta", TINY.dims(16)), "window") == alone
+    narrow = make("gated_delta[::2]+rope[1::2]+window(window=2)[1::2]", TINY.dims(16))
+    assert layers_of(swap(narrow, "yarn")[1]) == [1, 3]
 
 
 # A mixer of a user
