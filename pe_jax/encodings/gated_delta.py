@@ -3,16 +3,16 @@
 S_t = a_t S_{t-1} (I - b_t k_t k_t^T) + b_t v_t k_t^T and o_t = S_t q_t / sqrt(K), for each head.
 q, k and v are maps of the layer's normalised input, a causal convolution over the last `kernel`
 tokens, each component by itself, and a SiLU; q and k then have length 1. Of the state
-a_t = exp(-e^r softplus(w . x_t + c)) is kept; of what k_t finds in it b_t = sigmoid(u . x_t) is
-replaced. The layer adds W_o (rmsnorm(o_t) * silu(W_g x_t)).
+a_t = exp(-e^r softplus(w . x_t + c)) is kept; v_t replaces the share b_t = sigmoid(u . x_t) of the
+value stored under k_t. The layer adds W_o (rmsnorm(o_t) * silu(W_g x_t)).
 
 It reads the order of tokens and no position. The state has a constant size, at any length; beyond
 the training length nothing is undefined, and a longer past decays at the learned rates.
 
 Learned, in each layer: the maps of q, k and v, [D, 3, H, K], of the gate, [D, H, K], and of the
 output, [H, K, D]; taps, [kernel, 3, H, K]; w and u, [D, H]; r and c, [H]; a scale, [K]. Deviations
-from the authors' code: values have the size of keys, not twice as many components, and r starts at
-ln U(1, 16), where theirs is ln U(0, 16).
+from the authors' code: values have the size of keys, not twice as many components, r starts at
+ln U(1, 16), where theirs is ln U(0, 16), and w, u and the taps have no weight decay.
 """
 
 import dataclasses

@@ -70,7 +70,8 @@ def out(params: Params, o: Float[Array, "L H K"], like: Float[Array, "L D"]):
 def log_decay(params: Params, x: Float[Array, "L H ..."]) -> Float[Array, "L H ..."]:
     """ln a = -exp(rate) softplus(x + bias), as in Mamba 2; `rate` is a number for each head."""
     rate = params["rate"].reshape(1, -1, *[1] * (x.ndim - 2))
-    return -jnp.exp(rate) * jax.nn.softplus(x + params["decay_bias"][None])
+    decay = -jnp.exp(rate) * jax.nn.softplus(x + params["decay_bias"][None])
+    return jnp.maximum(decay, -30.0)  # in sums of float32 stronger ones would hide the others
 
 
 def draw_decay(key: Key[Array, ""], heads: int, size: tuple[int, ...]) -> dict[str, Array]:
