@@ -28,7 +28,7 @@ import numpy as np
 
 from experiments.benchmark import turns
 from experiments.benchmark.sides import Workload, timed
-from pe_jax.atlas.properties import group, spec_of
+from pe_jax.atlas.properties import group, moves_positions
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
 from pe_jax.report import words
@@ -82,7 +82,8 @@ def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float],
 
 def measure(name: str, plan: Plan, nopes: dict[int, Any]) -> dict[str, Any]:
     """Measures one encoding; the steps of nope, by length, are compiled once."""
-    spec = spec_of(name, plan.work.lm.dims(plan.work.train.length))
+    alone = parse(name).encodings(plan.work.lm.dims(plan.work.train.length))
+    spec = f"{name}+rope" if moves_positions(alone) else name
     training = []
     for length, batch, steps in plan.training:
         work = plan.work.sized(length=length, batch=batch)

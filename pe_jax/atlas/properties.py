@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from pe_jax.atlas import probe
 from pe_jax.atlas.layer import Layer
 from pe_jax.atlas.probe import LEAST, SMALL, Content, Probed
-from pe_jax.encoding import RELATIVE, Dims, Encoding, sites
+from pe_jax.encoding import RELATIVE, Dims, Encoding, mixes, sites
 from pe_jax.model.lm import init_params, learned, noisy
 from pe_jax.specs.parse import parse
 
@@ -175,7 +175,8 @@ def properties(layer: Layer, same: Probed, of_pairs: Sequence[Probed]) -> Proper
         probed = kind(str(layer.spec))
     except ValueError:  # its fields are for heads of the layer's size
         probed = kind(str(layer.spec), layer.dims.head)
-    distinct, same_at_any_length, bounded = ideals(layer)
+    attends = not any(map(mixes, encodings))  # the terms of a pair, which a mixer does not have
+    distinct, same_at_any_length, bounded = ideals(layer) if attends else (None, None, None)
     hidden = [reach for e in encodings if (reach := e.reach())]
     windows = probe.window(same.weights)[:, -1]
     low, high = int(windows.min()), int(windows.max())
@@ -192,9 +193,9 @@ def properties(layer: Layer, same: Probed, of_pairs: Sequence[Probed]) -> Proper
         distinct=distinct,
         same_at_any_length=same_at_any_length,
         bounded=bounded,
-        content=_content(of_pairs),
-        decays={0: "none", len(falling): "all"}.get(count, f"{count} of {len(falling)}"),
-        window=str(low) if low == high else f"{low} to {high}",
+        content=_content(of_pairs) * attends,
+        decays={0: "none", len(falling): "all"}.get(count, f"{count} of {len(falling)}") * attends,
+        window=(str(low) if low == high else f"{low} to {high}") * attends,
         hides=", ".join(f"{size}" + f" + {sinks}" * (sinks > 0) for size, sinks in hidden),
         limit=min(filter(None, (e.limit() for e in encodings)), default=None),
         constant_from=max(filter(None, (e.constant_from() for e in encodings)), default=None),
@@ -261,12 +262,6 @@ def moves_positions(encodings: Sequence[Encoding]) -> bool:
     """Whether they change positions and nothing else: without others they are the same as nope."""
     used = _hooks(encodings)
     return bool(used) and used <= CHANGE_NO_ARRAY | {"positions"}
-
-
-def spec_of(name: str, dims: Dims) -> str:
-    """The spec to measure an encoding by: its name, with rope where it only moves positions."""
-    encodings = [member.cls(dims, **member.fields) for member in parse(name)]
-    return f"{name}+rope" if moves_positions(encodings) else name
 
 
 # The hooks that any of them overrides, in the order of the encodings and of the contract.

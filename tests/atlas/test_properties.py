@@ -11,6 +11,7 @@ from pe_jax.atlas.properties import Measured
 from pe_jax.encoding import Dims, overrides
 from pe_jax.encodings import ENCODINGS
 from pe_jax.geometry import inverse_timescales, log_bucket, slopes
+from pe_jax.specs.parse import make
 
 L = 16
 DIMS = Dims(model=16, heads=2, head=8, layers=2, train_len=L)
@@ -147,12 +148,9 @@ def test_kinds():
     assert {name: properties.kind(name) for name in wanted} == wanted
 
 
-def test_encodings_that_only_move_positions_are_measured_with_rope():
-    assert [properties.spec_of(name, DIMS) for name in ("shape", "nope", "log_n")] == [
-        "shape+rope",
-        "nope",
-        "log_n",
-    ]
+def test_encodings_that_only_move_positions():
+    moving = [properties.moves_positions(make(name, DIMS)) for name in ("shape", "nope", "log_n")]
+    assert moving == [True, False, False]
 
 
 def added(measured):
