@@ -301,7 +301,8 @@ def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) 
         for name, run in runs.items():
             there = values(study, run, metric, at)
             solved = [s for s, v in values(study, run, metric, length).items() if v >= 99]
-            used = all(there.get(s, 0.0) >= 90 for s in solved) if len(solved) >= 2 else None
+            known = len(solved) >= 2 and {*solved} <= there.keys()
+            used = all(there[s] >= 90 for s in solved) if known else None
             text = f"{_mean(there):.0f} %, {len(solved)} seeds solved"
             out[name] = Use(used, math.nan, text)
         return out
@@ -388,40 +389,36 @@ def of_hybrids(study: Study) -> Iterator[str]:
 
 def of_carriers(study: Study) -> Iterator[str]:
     uses: dict[tuple[str, str, int], bool] = {}
-    order: dict[str, Difference] = {}
-    far: dict[str, Values] = {}  # at 16 L of Markov chains, of models that have solved them
-    every = (*carriers.ALONE, *carriers.RECURRENT, carriers.ROPE)
+    gains: dict[str, Values] = {}  # from L to 16 L of Markov chains, where they are solved
     for group in study.groups:
-        runs = {label: run for label, run in _by_label(group.runs).items() if label in every}
-        task = group.runs[0].config["task"]["name"]
-        for times in (4, 16) if task == "text" else (4, 16, 64):
+        runs, task = _by_label(group.runs), group.runs[0].config["task"]["name"]
+        for times in (4, 16, 64) if task == "markov" else (4, 16):
             for name, use in uses_of(study, group, runs, times).items():
                 yield f"{task}, {name} at {times} L: {use.text}"
                 if use.used is not None:
                     uses[task, name, times] = use.used
                 if (task, times) == ("markov", 16) and not math.isnan(use.share):
-                    at = times * group.train_length
-                    far[name] = values(study, runs[name], "last_bits", at)
-        if task == "markov":
-            pairs = [name for name in (DELTA, KIMI) if {name, "forget_gate"} <= far.keys()]
-            order = tested({name: less(far["forget_gate"], far[name]) for name in pairs})
+                    far = times * group.train_length
+                    gains[name] = gain(study, runs[name], "last_bits", far)
 
-    def decided(task: str, names: Sequence[str], times: Sequence[int], use: bool) -> list[bool]:
-        cases = [(task, name, n) for name in names for n in times]
+    def decided(names: Sequence[str], times: Sequence[int], use: bool, *tasks: str) -> list[bool]:
+        cases = itertools.product(tasks, names, times)
         return [uses[case] == use for case in cases if case in uses]
 
-    recurrent = decided("markov", carriers.RECURRENT, (4, 16, 64), True)
+    recurrent = decided(carriers.RECURRENT, (4, 16, 64), True, "markov")
     yield f"1. A recurrence with NoPE uses the context of chains: {counted(9, recurrent)}"
-    rope = [v for task in carriers.TASKS for v in decided(task, [carriers.ROPE], [16], False)]
-    yield f"2. RoPE beside it does not at 16 L: {counted(3, rope)}"
-    nope = [v for task in carriers.TASKS for v in decided(task, [DELTA], [16], True)]
-    yield f"3. NoPE beside it does: {counted(3, nope)}"
-    yield f"4. More than forget_gate: {counted(2, [d.told > 0 for d in order.values()])}"
-    yield from (f"     {name}: {difference}" for name, difference in order.items())
-    alone = decided("flip_flop", ("rope", "nope", "alibi"), [16], False)
-    delta = decided("flip_flop", (DELTA, KIMI), [64], True)
-    yield f"5. Flip-flop: {counted(5, delta + alone)}"
-    yield f"6. No model uses the context of code: {counted(8, decided('text', every, [4], False))}"
+    rope = decided([carriers.ROPE], [16], False, *carriers.MODELS)
+    yield f"2. RoPE beside it does not at 16 L: {counted(2, rope)}"
+    nope = decided([DELTA], [16], True, *carriers.MODELS)
+    yield f"3. NoPE beside it does: {counted(2, nope)}"
+    both = [(DELTA, "forget_gate"), (KIMI, "forget_gate")]
+    parts = [(DELTA, carriers.CONVOLUTION), (DELTA, carriers.WHOLE)]
+    for number, said, pairs in (4, "More than forget_gate", both), (5, "It needs both", parts):
+        known = [(a, b) for a, b in pairs if {a, b} <= gains.keys()]
+        order = tested({f"{a} over {b}": less(gains[a], gains[b]) for a, b in known})
+        told = [d.told > 0 for d in order.values() if d.told]
+        yield f"{number}. {said}: {counted(2, told)}"
+        yield from (f"     {name}: {difference}" for name, difference in order.items())
 
 
 # tasks_solved

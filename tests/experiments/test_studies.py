@@ -193,26 +193,26 @@ def retrieved(task, right, lengths=(64, 256, 1024, 4096)):
         yield scored(spec, seeds, metric="accuracy", config=config)
 
 
-RECURRENT = dict.fromkeys(carriers.RECURRENT, 0.9) | {carriers.ROPE: -0.2}
-ALONE = dict(zip(carriers.ALONE, (-0.3, -0.1, 0.3, 0.7), strict=True))
+CHAINS = dict.fromkeys(carriers.RECURRENT, 0.9) | {carriers.ROPE: -0.2, "nope": -0.1}
+CHAINS |= {"forget_gate": 0.7, carriers.CONVOLUTION: 0.5, carriers.WHOLE: 0.6}
 
 
 def test_a_recurrence_lets_layers_without_positions_read_far():
-    right = {spec: 100.0 if share > 0.5 else 30.0 for spec, share in (ALONE | RECURRENT).items()}
-    tasks = [*retrieved("induction", right), *retrieved("flip_flop", right)]
-    lines = said(verdicts.of_carriers, [*chains(ALONE | RECURRENT), *tasks])
-    cases = {1: 9, 2: 3, 3: 3, 4: 2, 5: 5}
-    for number, count in cases.items():
+    right = {"nope": 50.0, carriers.CONVOLUTION: 60.0, carriers.DELTA: 99.0, carriers.ROPE: 40.0}
+    found = retrieved("induction", right, (64, 256, 1024))
+    lines = said(verdicts.of_carriers, [*chains(CHAINS), *found])
+    for number, count in {1: 9, 2: 2, 3: 2, 4: 2, 5: 2}.items():
         assert f"holds ({count} of {count} decided of " in line(lines, f"{number}."), lines
-    assert "undecided (0 of 0 decided of 8)" in line(lines, "6.")
-    assert sum("told" in s for s in lines if s.startswith("     ")) == 2
+    assert sum("told" in s for s in lines if s.startswith("     ")) == 4
 
 
 def test_a_recurrence_that_loses_is_against_it():
-    worse = RECURRENT | {carriers.KIMI: 0.2, carriers.ROPE: 0.6}
-    lines = said(verdicts.of_carriers, chains(ALONE | worse))
-    assert "fails (6 of 9" in line(lines, "1.") and "undecided (0 of 1" in line(lines, "2.")
-    assert "fails (1 of 2" in line(lines, "4.")
+    worse = CHAINS | {carriers.KIMI: 0.2, carriers.ROPE: 0.6, carriers.WHOLE: 0.9}
+    near = retrieved("induction", {carriers.DELTA: 99.0}, (64,))
+    lines = said(verdicts.of_carriers, [*chains(worse), *near])
+    assert "fails (6 of 9" in line(lines, "1.") and "fails (0 of 1" in line(lines, "2.")
+    assert "fails (1 of 2" in line(lines, "4.") and "(1 of 1 decided" in line(lines, "3.")
+    assert "holds (1 of 1 decided of 2)" in line(lines, "5.")
 
 
 def answers(reach, solved=5):
