@@ -102,8 +102,8 @@ class Encoding:
             )
         if self.causal_only and not self.dims.causal:
             raise ValueError(
-                f"{name} needs a causal model: {self.causal_only}; set lm.causal=True, or use "
-                "another encoding"
+                f"{name} needs a causal model: {self.causal_only}; set lm.causal=True, with a task "
+                "that hides no tokens, or use another encoding"
             )
         if self.even and (size := getattr(self.dims, self.even)) % 2:
             rule = f"{self.even} size must be even for {name}, which takes components in pairs"

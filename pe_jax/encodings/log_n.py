@@ -19,6 +19,7 @@ from pe_jax.fields import Count
 class LogN(Encoding):
     """max(1, ln(i + 1) / ln L) on the queries."""
 
+    causal_only = "it counts the keys up to a query"
     length: Count | None = None
     """L. None: the training length."""
 

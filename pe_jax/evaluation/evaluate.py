@@ -183,7 +183,8 @@ def validation(
         if not cuts:
             return None
     else:
-        samples = max(1, VALIDATED // int(task.size(length)))
+        # hidden tokens are scored one a sample
+        samples = max(1, VALIDATED // (8 if task.masks() else int(task.size(length))))
         config = dataclasses.replace(config, metrics=("bits",), samples=samples, split="valid")
         config = config.resolved(length, task=task)
     graphdef, _ = structure(lm, encodings)

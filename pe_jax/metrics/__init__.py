@@ -276,8 +276,8 @@ METRICS: dict[str, Metric] = {
         ),
         TextMetric(
             "diffusion_bound",
-            "The bound of masked diffusion on -log2 p of the text: the mean, over rates t from 0 "
-            "to 1 at which tokens are hidden, of -log2 p of the hidden ones over t. "
+            "Masked diffusion's bound on -log2 p, as far as it is of these tokens: the mean, over "
+            "rates t from 0 to 1 at which tokens are hidden, of -log2 p of the hidden ones over t. "
             f"{CENTRED} Each is drawn {DRAWS} times, at rates of its own.",
             places=diffused,
             uses=("last",),

@@ -183,8 +183,8 @@ def _check_together(sections: Mapping[str, Any], task: Task) -> None:
     mesh.check(run.mesh, len(run.seeds), train.batch)
     if train.loss == "all" and not task.causal:
         raise ValueError(
-            "train.loss=all has each token predict the next, which a model with lm.causal=False "
-            "sees: use lm.causal=True or train.loss=scored"
+            "train.loss=all has each token predict the next, which an encoder sees: use "
+            "train.loss=scored, or a decoder"
         )
     if lm.special and not (task.reads_text and task.masks()):
         raise ValueError(
