@@ -2,7 +2,8 @@
 benchmark ratios and the marked numbers from results/; the tables of encodings and tasks from the
 code.
 
-Numbers of prose with a mark (`numbers`) are recomputed from the results that the mark names.
+Numbers of prose with a mark (`numbers`) are recomputed from the results that the mark names, and
+the verdicts on a study's predictions by experiments.studies.verdicts.
 
 python -m experiments.docs.readme [--check]
 """
@@ -16,7 +17,7 @@ import os
 import re
 import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ import jax
 import numpy as np
 
 from experiments.docs import claims, numbers, picture
+from experiments.studies import verdicts
+from pe_jax.report.study import Study, load
 from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -270,6 +273,16 @@ def _models(task: Any) -> str:
     return "encoders" if task.masks() else "decoders, encoders" if either else "decoders"
 
 
+def verdict_of(study: str) -> Callable[[], str]:
+    """The part of a study's notes that says what its rules find of its predictions."""
+
+    def verdict() -> str:
+        of = Study.of(load(ROOT / "results" / study))
+        return "\n".join(["```text", *verdicts.VERDICTS[study](of), "```"])
+
+    return verdict
+
+
 PARTS = {
     "README.md": (claims.count, quickstart),
     "docs/claims.md": (claims.family, claims.table),
@@ -293,7 +306,9 @@ def main() -> int:
     os.environ.setdefault("XLA_FLAGS", FAST_COMPILATION)
     stale = False
     notes = [str(path.relative_to(ROOT)) for path in ROOT.glob("results/*/NOTES.md")]
-    for file, parts in (PARTS | dict.fromkeys(["NOTES.md", *notes], ())).items():
+    judged = {f"results/{name}/NOTES.md": (verdict_of(name),) for name in verdicts.VERDICTS}
+    judged = {path: judged.get(path, ()) for path in ["NOTES.md", *notes]}
+    for file, parts in (PARTS | judged).items():
         text = old = (ROOT / file).read_text("utf-8")
         for part in parts:
             begin, end = f"<!-- begin {part.__name__} -->", f"<!-- end {part.__name__} -->"
