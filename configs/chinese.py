@@ -7,8 +7,8 @@ trained at 64 tokens of Chinese poems and of English novels, evaluated at up to 
 
 experiments/studies/poems.py says where the poems come from. Each text has a BPE of 2,048 tokens of
 its own; a Chinese character has three bytes and some two tokens, so that a poem of 60 characters is
-longer than the training length. Bits per byte times three are bits per character. They are not
-compared with bits of English: orders are.
+longer than the training length. Bits per byte times 2.8 are bits per character, line ends among
+them. They are not compared with bits of English: orders are.
 
 Predictions, stated before the first run:
 

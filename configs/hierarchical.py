@@ -3,7 +3,8 @@
 then trained at 384 for 500 or 2,000 steps more.
 
 There are two steps; the second is repeated for both models, from their folders RUN, with 500 and
-with 2,000 STEPS:
+with 2,000 STEPS, and once for the first model at its own length, with --config.train.length=128,
+--config.train.batch=15 and 2,000 STEPS:
 
     export PE_JAX_CORPORA=DIR
     pe-jax sweep --config=configs/hierarchical.py --workdir=runs/hierarchical
@@ -25,7 +26,8 @@ Predictions, stated before the first run, on the share of hidden tokens whose fi
 by paired t tests over seeds with Holm's correction over the three:
 
 1. Without further training the hierarchical model finds fewer at 384 tokens than at 128.
-2. After 2,000 steps it finds at 384 tokens more than the first model at 128 less one point.
+2. After 2,000 steps it finds at 384 tokens more than the same model after 2,000 steps of 128 tokens
+   at 128, less one point.
 3. After 500 steps it finds more at 384 tokens than the model with new rows after 500 steps.
 
 A prediction fails if the opposite is told, and is open if nothing is.

@@ -3,7 +3,7 @@
     mkdir -p runs
     npm pack --pack-destination=runs chinese-poetry@2.0.1
     tar -xzf runs/chinese-poetry-2.0.1.tgz -C runs package/dist/quantangshi
-    pe-jax run --config.data.source=documents:experiments/studies/poems.py:poems ..
+    pe-jax run --config=configs/chinese.py:pe=rope --workdir=runs/chinese
 
 The package is github.com/chinese-poetry/chinese-poetry (MIT). A poem has some 60 characters, less
 than a window, so poems stand in the document of their author, in the order of the files.
