@@ -41,12 +41,11 @@ LEAST = 0.01  # nats that a carrier of position loses at least
 NOTE = Note(
     "carriers",
     "nats that predictions lose where a part is disturbed, with intervals of 95 % over windows. "
-    "Frozen: it has all tokens at one position, in a random order; a decay is 1, and a convolution "
-    "has all its taps at the token. Shuffled: each token is less than "
-    f"{RADIUS} places from its own. Shifted: positions are higher. Reach: the distance of the "
-    f"farthest token that moves a probability by more than {MOVED:.0%}; of a part, where it is "
-    f"frozen. A part carries position if it loses more than {LEAST} nats frozen or shuffled, by "
-    "the lower end of the interval.",
+    "Frozen: it has all tokens at one position, in a random order; a decay is 1, a convolution has "
+    f"all its taps at the token. Shuffled: each token is less than {RADIUS} places from its own. "
+    "Shifted: positions are higher. Reach: the distance of the farthest token that moves a "
+    f"probability by more than {MOVED:.0%}; of a part, where it is frozen. A part carries position "
+    f"if it loses more than {LEAST} nats frozen or shuffled, by the lower end of the interval.",
     general=True,
 )
 

@@ -162,7 +162,8 @@ def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
 # Validation: text or samples that are scored while a run trains
 
 VALIDATED = 8192
-"""Scored tokens, where the validation text has as many; of a task the tokens of its samples."""
+"""Scored tokens, where the validation text has as many; of a task the tokens of its samples. Of a
+task that hides tokens an eighth, a sample each."""
 
 
 def validation(
@@ -183,7 +184,6 @@ def validation(
         if not cuts:
             return None
     else:
-        # hidden tokens are scored one a sample
         samples = max(1, VALIDATED // (8 if task.masks() else int(task.size(length))))
         config = dataclasses.replace(config, metrics=("bits",), samples=samples, split="valid")
         config = config.resolved(length, task=task)
