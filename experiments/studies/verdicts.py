@@ -219,10 +219,13 @@ def _source(run: Result) -> str:
 
 def of_noise(study: Study) -> Iterator[str]:
     found: dict[tuple[str, str, int], list[float]] = defaultdict(list)
+    changes: dict[tuple[str, str, int], list[float]] = defaultdict(list)
     for run in study.runs.values():
         for length in (64, 1024):
             scores = values(study, run, "same_targets", length).values()
-            found[run.label, _source(run), length] += scores
+            found[key := (run.label, _source(run), length)] += scores
+            if field := {"horizon": "steps", "rate": "rate"}.get(key[1]):
+                changes[key].append(run.config["train"][field])
     sd = {key: statistics.stdev(scores) for key, scores in found.items()}
     yield "Standard deviations in bits per byte, with 95 % intervals"
     for (name, source, length), scores in sorted(found.items()):
@@ -236,6 +239,9 @@ def of_noise(study: Study) -> Iterator[str]:
             f"  {name} at {length}, {source}: {sd[name, source, length]:.4f} ({low:.4f} to "
             f"{high:.4f}), {100 * share:.0f} % of that of seeds, n {n}"
         )
+    for (name, source, length), changed in sorted(changes.items()):
+        rho = float(np.asarray(spearmanr(changed, found[name, source, length]))[0])
+        yield f"  {name} at {length}, Spearman's rho of {source} and score {rho:.2f}"
     for name, length in itertools.product(noise.ENCODINGS, (64, 1024)):
         left = sd[name, "seeds", length] ** 2 - sd[name, "order", length] ** 2
         yield f"  {name} at {length}, initial weights (seeds less order): variance {left:.2g}"
