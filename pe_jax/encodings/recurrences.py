@@ -70,8 +70,7 @@ def out(params: Params, o: Float[Array, "L H K"], like: Float[Array, "L D"]):
 def log_decay(params: Params, x: Float[Array, "L H ..."]) -> Float[Array, "L H ..."]:
     """ln a = -exp(rate) softplus(x + bias), as in Mamba 2; `rate` is a number for each head."""
     rate = params["rate"].reshape(1, -1, *[1] * (x.ndim - 2))
-    decay = -jnp.exp(rate) * jax.nn.softplus(x + params["decay_bias"][None])
-    return jnp.maximum(decay, -30.0)  # in sums of float32 stronger ones would hide the others
+    return jnp.maximum(-jnp.exp(rate) * jax.nn.softplus(x + params["decay_bias"][None]), -30.0)
 
 
 def draw_decay(key: Key[Array, ""], heads: int, size: tuple[int, ...]) -> dict[str, Array]:
@@ -103,7 +102,7 @@ def recurrence(
     By chunks (Yang et al., 2024; arXiv:2406.06484). With A the sums of `decay` in a chunk that
     begins with S, S_t = Diag(e^A_t) S + sum_{j <= t} Diag(e^(A_t - A_j)) k_j u_j^T, and the u_t of
     the chunk solve a triangular system. Decays enter as differences of sums that are at most 0, so
-    none overflows however strong they are.
+    none overflows; ln a is at least -30, since a sum of float32 would lose the others beside it.
     """
     L, H, K = k.shape
     size = min(CHUNK[decay.shape[-1] == 1], 2 ** math.ceil(math.log2(L)))
