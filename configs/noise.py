@@ -37,6 +37,10 @@ deviations were 0.015 and 0.015 of kerple_log at 27e-3, 0.013 and 0.73 bits of r
 4. At 16 L a difference of 0.02 bits needs fewer than 15 seeds of kerple_log, and one of 0.1 bits
    more than 100 of rope.
 
+(Added after the runs: the horizons of that issue, and of issue 1880, are 11,768 and 23,607 steps of
+equal tokens, the score is RULER's, and the models were trained at that length. It is another
+change, and 2 does not decide it.)
+
 A prediction holds if its inequalities hold between the estimates. The ratios of 2 and 3 have the
 intervals of the F distribution (a factor of 1.52 either way), and 2 is printed as open where its
 interval contains the bound; the range of 3 is narrower than any interval. The two deviations of 1

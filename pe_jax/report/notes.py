@@ -57,6 +57,8 @@ GLOSSARY = {
     "Seeds": "how many a two-sided paired t test at 5 %, divided by the number of rows, needs for "
     "a power of 80 %; sd is that of the paired differences, or of the scores of one model; of 3 "
     "seeds the true sd may be 0.5 to 6 times as large",
+    "Seeds of one model": "how many of each an unpaired t test at 5 % needs for a power of 80 %, "
+    "uncorrected, with the n − 1 degrees of a paired one; sd is that of the scores",
     "B − A": "paired over the {replicates} that both have; better: two-sided paired t test at 5 % "
     "(McNemar's exact test where a score is right or wrong), p values adjusted by Holm's method "
     "over all differences of a metric",

@@ -206,7 +206,8 @@ def seeds(metric: Metric, scatter: Mapping[tuple[str, str, int, int], Sequence[f
         own |= {f"{b:g} bits": stats.seeds_needed(pair, b, tests or 1) for b in BITS}
         rows.append(tuple(Printed(rounded(v) if v is s else f"{v}", v) for v in own.values()))
         numbers.append({"metric": metric.name} | own)
-    title, terms = f"{metric.title}: seeds that tell a difference", notes.terms(["Seeds"], "")
+    term = "Seeds" if any(key[3] for key in scatter) else "Seeds of one model"
+    title, terms = f"{metric.title}: seeds that tell a difference", notes.terms([term], "")
     return Sheet(title, tuple(own), (("", tuple(rows)),), terms, tuple(numbers))
 
 
