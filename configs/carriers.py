@@ -10,7 +10,7 @@ In a hybrid, every second layer is Gated DeltaNet and the others have NoPE or Ro
 of four are Kimi Delta Attention and the fourth has NoPE, as in Kimi Linear (Zhang et al., 2025,
 arXiv:2510.26692); or a recurrent network stands in front of NoPE. Both delta rules contain a
 convolution over four tokens, which alone can tell NoPE layers which token came before. So one
-hybrid has the convolution without a recurrence, and one model has Gated DeltaNet in all layers, no
+hybrid has the convolution without a recurrence, and one model Gated DeltaNet in all layers and no
 attention. nope and forget_gate stand alone in all layers.
 
 A model has solved its task at L, and uses the context at a length, by the rules of

@@ -48,10 +48,11 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """
     out, far = list(encodings), _far_sighted(encodings)
     for member in parse(spec):
-        if "layers" not in member.fields and "where" not in defaults(member.cls):
-            if far == "":
+        placed = "layers" in member.fields or "where" in defaults(member.cls)
+        if not placed and len(far) < encodings[0].dims.layers:
+            if not far:  # there is no attention
                 continue
-            member = member.with_fields({"layers": far} if far else {})
+            member = member.with_fields({"layers": ",".join(map(str, far))})
         new = member.encoding(encodings[0].dims)
         here = [i for i, e in enumerate(out) if {*layers_of(new)} & {*layers_of(e)}]
         places = [i for i in here if replaces(type(new), type(out[i]))]
@@ -94,15 +95,12 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     return tuple(out)
 
 
-def _far_sighted(members: Sequence[Encoding]) -> str | None:
-    # The layers in which attention has no window, as a spec names them; where all have one, those
-    # with attention; None: all layers
-    every = range(members[0].dims.layers)
+def _far_sighted(members: Sequence[Encoding]) -> list[int]:
+    # The layers in which attention has no window; where all have one, those with attention
     mixed = {layer for e in members if mixes(e) for layer in layers_of(e)}
     narrow = {layer for e in members if e.reach() for layer in layers_of(e)}
-    attending = [layer for layer in every if layer not in mixed]
-    far = [layer for layer in attending if layer not in narrow] or attending
-    return None if len(far) == len(every) else ",".join(map(str, far))
+    attending = [layer for layer in range(members[0].dims.layers) if layer not in mixed]
+    return [layer for layer in attending if layer not in narrow] or attending
 
 
 @functools.cache

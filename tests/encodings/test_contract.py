@@ -27,7 +27,7 @@ from pe_jax.encodings.t5 import T5
 from pe_jax.encodings.transformer_xl import TransformerXL
 from pe_jax.encodings.xpos import XPos
 from pe_jax.model.lm import init_params
-from pe_jax.specs.parse import active, check_members, defaults, make, parse, sources
+from pe_jax.specs.parse import active, defaults, make, parse, sources
 from pe_jax.specs.swap import kin, replaces, swap
 from pe_jax.terms import elements
 
@@ -299,9 +299,9 @@ def test_only_one_member_may_replace_the_softmax():
     class Relu(Sigmoid):
         pass
 
-    check_members((Sigmoid(DIMS),), ["a"])
+    Bound(({},), (Sigmoid(DIMS),))
     with pytest.raises(ValueError, match="Sigmoid and Relu"):
-        check_members((Sigmoid(DIMS), Relu(DIMS)), "ab")
+        Bound(({}, {}), (Sigmoid(DIMS), Relu(DIMS)))
 
 
 def test_equal_specs_trace_once_and_others_again():

@@ -24,7 +24,7 @@ REFUSED = [
     ("shaw(clip=0)", {}, "shaw's clip must be an integer of at least 1 or None, got 0"),
     ("nezha", {"head": 7}, "head size must be even for Nezha, .* got 7"),
     ("nezha(clip=-1)", {}, "nezha's clip must be an integer of at least 1 or None, got -1"),
-    ("nezha(variant='v2')", {}, "nezha's variant must be one of"),
+    ("nezha(variant='v2')", {}, "one of (?=.*'code')(?=.*'paper').*got 'v2'"),
     ("deberta(clip=1)", {}, "deberta's clip must be an integer of at least 2 or None, got 1"),
     ("deberta(clip=9,variant='v2')", {}, "even and at least 4 in v2.* got 9"),
     ("deberta(variant='v3')", {}, "v1.*v2"),
