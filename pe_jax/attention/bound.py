@@ -17,10 +17,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key, Num
 
-from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, mixes, overrides, sites
-
-BESIDE_MIXERS = {"at", "limit", "positions", "embed", "mix"}
-"""The hooks of members that may act in a layer without attention."""
+from pe_jax.encoding import RELATIVE, Coords, Encoding, Params, mixes, overrides
+from pe_jax.specs.parse import check_layer
 
 
 def fold_positions(
@@ -102,20 +100,7 @@ class Bound:
     """The relative hooks at all distances of such positions (`tabulated`)."""
 
     def __post_init__(self):
-        alone = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
-        for hooks, effect in alone.items():
-            members = [e for e in self.encodings if any(overrides(e, hook) for hook in hooks)]
-            if len(members) > 1:
-                names = " and ".join(type(e).__name__ for e in members)
-                raise ValueError(f"only one encoding may {effect}, got {names}")
-        mixers = [e for e in self.encodings if mixes(e)]
-        others = [e for e in self.encodings if mixes(e) or {*sites(e)} - BESIDE_MIXERS]
-        if mixers and len(others) > 1:
-            names = " and ".join(type(e).__name__ for e in others)
-            raise ValueError(
-                f"{names} act in one layer, where {type(mixers[0]).__name__} takes the place of "
-                "attention: give each its own layers, as in gated_delta[::2]+rope[1::2]"
-            )
+        check_layer(self.encodings)
 
     def has(self, hook: str) -> bool:
         """Whether any encoding overrides the hook."""

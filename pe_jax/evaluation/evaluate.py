@@ -162,8 +162,7 @@ def longest(curves: Iterable[Curve]) -> tuple[Curve, ...]:
 # Validation: text or samples that are scored while a run trains
 
 VALIDATED = 8192
-"""Scored tokens, where the validation text has as many; of a task the tokens of its samples, or
-eight times its samples if it hides tokens, since one of each is scored."""
+"""Scored tokens of validation text, or tokens of samples: eight a sample where one is scored."""
 
 
 def validation(

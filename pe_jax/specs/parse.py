@@ -16,13 +16,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pe_jax import contract, terms
-from pe_jax.attention.bound import Bound
-from pe_jax.encoding import Dims, Encoding, overrides
+from pe_jax.encoding import Dims, Encoding, mixes, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 
 MOST = 64  # members of a spec
+BESIDE_MIXERS = {"at", "limit", "positions", "embed", "mix"}
+"""The hooks of members that may act in a layer without attention."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Spec:
 
 
 def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
-    """ValueError unless each can serve the positions of the others, and a layer can bind them."""
+    """ValueError unless each can serve the positions of the others and act in its layers."""
     every = list(zip(encodings, names, strict=True))
     movers = [(e.highest_position() or 0, name) for e, name in every if overrides(e, "positions")]
     for encoding, name in every:
@@ -131,8 +132,24 @@ def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
                 f"{name} takes positions for places in the text, and {whose} moves them: drop one"
             )
     for layer in range(encodings[0].dims.layers):
-        here = tuple(e for e in encodings if active(e, layer))
-        Bound(({},) * len(here), here)
+        check_layer([e for e in encodings if active(e, layer)])
+
+
+def check_layer(encodings: Sequence[Encoding]) -> None:
+    """ValueError unless the encodings can act in one layer."""
+    alone = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
+    for hooks, effect in alone.items():
+        members = [e for e in encodings if any(overrides(e, hook) for hook in hooks)]
+        if len(members) > 1:
+            names = " and ".join(type(e).__name__ for e in members)
+            raise ValueError(f"only one encoding may {effect}, got {names}")
+    mixers = [type(e).__name__ for e in encodings if mixes(e)]
+    others = [type(e).__name__ for e in encodings if mixes(e) or {*sites(e)} - BESIDE_MIXERS]
+    if mixers and len(others) > 1:
+        raise ValueError(
+            f"{' and '.join(others)} act in one layer, where {mixers[0]} takes the place of "
+            "attention: give each its own layers, as in gated_delta[::2]+rope[1::2]"
+        )
 
 
 def defaults(cls: type[Encoding]) -> dict[str, Any]:
