@@ -137,7 +137,7 @@ def _by_distance(predictions: Predictions) -> float:
 
 # The metrics that the package has
 
-
+of_targets = functools.partial(TextMetric, places=same_targets, beyond=0, uses=("last",))
 CENTRED = (
     "The targets are the same tokens at every length: the {last} tokens around fixed places in "
     "{split} documents, L being the training length. The window around them grows on both sides."
@@ -173,15 +173,12 @@ def _of_ruler(
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        TextMetric(
+        of_targets(
             "same_targets",
             "The targets are the same tokens at every length: the {last} tokens before fixed "
             "places in {split} documents, L being the training length. Only the window before "
             "these places grows, so differences come from context alone, and the value at L is "
             "what a model that crops the longer context away scores at every length.",
-            places=same_targets,
-            beyond=0,
-            uses=("last",),
         ),
         TextMetric(
             "nonoverlapping",
@@ -191,45 +188,36 @@ METRICS: dict[str, Metric] = {
             places=nonoverlapping,
             by_position=True,
         ),
-        TextMetric(
+        of_targets(
             "kl",
             "By how much other words are predicted than the model itself predicts: the mean over "
             "the targets of same_targets of KL(p || q), p as it is in a window of its real "
             "training length, or of the longest length if that is shorter, q in the way and at the "
             "length at hand. It needs no luck of the text; what improves it counts, too.",
             unit="nats per token",
-            places=same_targets,
-            beyond=0,
-            uses=("last",),
             compares="divergence",
             value=lambda divergences, _: float(divergences.mean(dtype=np.float64)),
         ),
-        TextMetric(
+        of_targets(
             "changed",
             "The share of the targets of same_targets at which the most likely token is another "
             "than the model itself has as it is in a window of its real training length, or of the "
             "longest length if that is shorter: where greedy decoding takes another way.",
             unit="changed first choices in %",
-            places=same_targets,
-            beyond=0,
-            uses=("last",),
             compares="choices",
             value=lambda changes, _: 100 * float(changes.mean(dtype=np.float64)),
         ),
-        TextMetric(
+        of_targets(
             "context_gain",
             "What the far part of the context is worth: -ln p of the targets of same_targets where "
             "a window holds a quarter to five sixteenths of the evaluation length, minus -ln p of "
             "the same targets in whole windows, both by the same encodings.",
             unit="nats per token gained",
             better="higher",
-            places=same_targets,
-            beyond=0,
-            uses=("last",),
             compares="context",
             value=lambda gains, _: float(gains.mean(dtype=np.float64)),
         ),
-        TextMetric(
+        of_targets(
             "longppl",
             "LongPPL (Fang et al., 2024): exp of the mean of -ln p over the key tokens among the "
             "targets of same_targets, which need the far context: as it is, in a window of the "
@@ -238,9 +226,6 @@ METRICS: dict[str, Metric] = {
             "logarithm, whose differences can be tested.",
             unit="nats per key token",
             logarithm=True,
-            places=same_targets,
-            beyond=0,
-            uses=("last",),
             compares="keys",
             value=lambda nats, _: float(np.exp(nats.mean(dtype=np.float64))),
         ),
