@@ -1,4 +1,4 @@
-"""Does seeing both sides rescue what breaks beyond the training length? Thirteen encodings in
+"""Does seeing both sides rescue what breaks beyond the training length? Ten encodings in
 encoders that predict hidden tokens of novels, trained at 128 tokens and evaluated at up to 1,024,
 the window growing on both sides.
 
@@ -7,7 +7,7 @@ the window growing on both sides.
     --out=results/masked_text
     python -m experiments.studies.verdicts masked_text
 
-Two layers of width 64, tokens of a BPE of 2,048, 30 % of them hidden, 4,000 steps of 2,048 tokens,
+Two layers of width 64, tokens of a BPE of 2,048, 30 % of them hidden, 2,500 steps of 2,048 tokens,
 three seeds. Each encoding has the learning rate with the lowest bits of validation text over all
 seeds. Swapped into rope: scalings by the longer length over L and over 2 L, since distances run
 from -(L - 1) to L - 1, and a window on both sides; into a learned table its hierarchical form,
@@ -29,8 +29,11 @@ Predictions, made before any run. Losses are in bits per byte of hidden tokens, 
 6. At 512 tokens the base that counts both sides is better than that of decoders: ntk(factor=2.351)
    has fewer bits than ntk(factor=9.104).
 
-Left out for lack of hours: code, 2,048 tokens, diffusion (rate="uniform"), and masked Markov
-chains. configs/hierarchical.py has the further training after which Su's table is restored.
+In pilots the bits of validation text were 2.85 after 600 steps of a learned table, as of words
+without a context, and 2.50 after 1,500 steps of alibi (9e-3, one seed). Left out for lack of hours:
+code, 2,048 tokens, fire, rope+alibi and transformer_xl. configs/objectives.py has decoders and
+diffusion models, and configs/hierarchical.py the further training after which Su's table is
+restored.
 
 3, 5 and 6 hold if their differences, four in all, are told by paired t tests over seeds with Holm's
 correction, and are contradicted if one of the opposite sign is.
@@ -50,10 +53,7 @@ ENCODINGS = (
     "t5",
     "alibi",
     "kerple_log",
-    "fire",
     "rope",
-    "rope+alibi",
-    "transformer_xl",
 )
 # At 512 tokens the bases of UltraLLaDA (both sides counted, 26,561) and of LongLLaDA (124,807), by
 # the formulas that others give of their papers.
@@ -68,7 +68,7 @@ def get_config(arg="task=masked_text,pe=rope"):
     c = base.get_config(arg)
     c.data.source, c.data.tokenizer = encodings.text(), "bpe:2048"
     c.lm.layers, c.lm.model = 2, 64
-    c.train.length, c.train.batch, c.train.steps = LENGTH, TOKENS // LENGTH, 4000
+    c.train.length, c.train.batch, c.train.steps = LENGTH, TOKENS // LENGTH, 2500
     c.train.rates = (3e-3, 9e-3, 27e-3)
     c.eval.lengths = (128, 256, 384, 512, 1024)
     c.eval.swaps = SWAPS.get(c.pe.spec, ())

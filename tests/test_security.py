@@ -1,6 +1,4 @@
-"""What is read never runs: no record, checkpoint or text is unpickled or executed, and a user's own
-file runs only where a run needs its encoding.
-"""
+"""Nothing that is read runs, and a user's own file only where a run needs its encoding."""
 
 import ast
 import dataclasses

@@ -2,9 +2,9 @@
 
     python -m experiments.studies.verdicts STUDY [FOLDER]
 
-STUDY is rope_base, code_8, noise, hybrids, carriers, masked_text, chinese, tasks_solved or code_5m;
-FOLDER has its records, by default results/STUDY. The docstring of configs/STUDY.py has the
-predictions that are numbered here.
+STUDY is rope_base, code_8, noise, hybrids, carriers, masked_text, objectives, chinese, tasks_solved
+or code_5m; FOLDER has its records, by default results/STUDY. The docstring of configs/STUDY.py has
+the predictions that are numbered here.
 """
 
 from __future__ import annotations
@@ -464,7 +464,7 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
     yield f"5. rope not to 1.1 L: {verdict(ropes, below=1.1)}"
 
 
-# masked_text, chinese
+# masked_text, objectives, chinese
 
 
 def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, list[float]]:
@@ -541,6 +541,37 @@ def of_masked_text(study: Study) -> Iterator[str]:
     yield told(6, base)
 
 
+def of_objectives(study: Study) -> Iterator[str]:
+    metrics = {0.3: "masked_tokens", None: "same_targets", "uniform": "diffusion_bound"}
+    names = {"encoders": 0.3, "decoders": None, "diffusion models": "uniform"}
+    rates = {group.runs[0].config["task"].get("rate"): group for group in study.groups}
+    groups = {name: rates[rate] for name, rate in names.items()}
+    lost = {name: rises(study, group, metrics[names[name]], 8) for name, group in groups.items()}
+    for name, of in lost.items():
+        up = all(min(of[label]) >= 0.05 for label in ("rope", "sinusoidal"))
+        flat = all(statistics.fmean(of[label]) <= 0.02 for label in ("alibi", "kerple_log"))
+        yield f"1. Losses of {name} at 8 L: {words(up and flat)}"
+        yield from _listed(of)
+    for a, b in itertools.combinations(lost, 2):
+        n, rho = _ranks(lost[a], lost[b])
+        holds = 35 * rho > 31 - 1e-6 if n == 6 else None
+        yield f"2. Spearman's rho of {a} and {b} {rho:.3f} of {n}: {words(holds)}"
+    tokens = rises(study, groups["diffusion models"], "masked_tokens", 8)["rope"]
+    holds = all(a < b for a, b in zip(lost["diffusion models"]["rope"], tokens, strict=True))
+    mean = statistics.fmean(tokens)
+    yield f"3. rope loses less by the bound: {words(holds)} ({mean:+.3f} on hidden tokens)"
+    bits = {
+        name: {
+            label: _mean(values(study, run, "masked_tokens", run.train.length))
+            for label, run in _by_label(groups[name].runs).items()
+        }
+        for name in ("encoders", "diffusion models")
+    }
+    more = {label: bits["diffusion models"][label] - own for label, own in bits["encoders"].items()}
+    each = ", ".join(f"{label} {own:+.3f}" for label, own in more.items())
+    yield f"4. Encoders have fewer bits: {words(min(more.values()) > 0)} (by {each})"
+
+
 def of_chinese(study: Study) -> Iterator[str]:
     texts = {
         "poems" if "poems" in group.runs[0].config["data"]["source"] else "novels": group
@@ -566,6 +597,7 @@ VERDICTS = {
     "hybrids": of_hybrids,
     "carriers": of_carriers,
     "masked_text": of_masked_text,
+    "objectives": of_objectives,
     "chinese": of_chinese,
     "tasks_solved": of_tasks_solved,
     "code_5m": of_code_5m,

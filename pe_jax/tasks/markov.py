@@ -86,10 +86,14 @@ class Markov(Task):
     def has(self, n):
         return n >= (3 if self.masked else 1)
 
+    def _matrix(self, key):
+        # The transition probabilities P of a sample, [k, k].
+        return jax.random.dirichlet(key, jnp.ones(self.symbols), (self.symbols,))
+
     def sample(self, key, n, longest):
         for_matrix, for_steps = jax.random.split(key)
         k = self.symbols
-        matrix = jax.random.dirichlet(for_matrix, jnp.ones(k), (k,))
+        matrix = self._matrix(for_matrix)
         # pi = pi P and sum(pi) = 1, added up.
         stationary = jnp.linalg.solve(jnp.eye(k) - matrix.T + 1, jnp.ones(k))
         flows = jnp.cumsum(stationary[None] * matrix.T, axis=1)  # [j, i]: pi_i P_ij up to i

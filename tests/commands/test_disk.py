@@ -1,6 +1,4 @@
-"""Files where folders must be, folders where files must be: one line with the path and the remedy,
-and nothing half-written.
-"""
+"""A file where a folder must be, or the reverse: one line with path and remedy, nothing left."""
 
 import signal
 import subprocess

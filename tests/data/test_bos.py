@@ -1,6 +1,4 @@
-"""A token that a tokenizer puts before every text stands before all that a model reads: windows of
-training and of evaluation, short contexts, prompts and what is generated from.
-"""
+"""A token that a tokenizer puts before every text stands before all that a model reads."""
 
 import dataclasses
 import json

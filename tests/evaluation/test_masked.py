@@ -1,6 +1,4 @@
-"""Scores of masked text: which tokens are hidden and scored, what they see, and the values of
-models by loops over the documents.
-"""
+"""Scores of masked text: what is hidden, scored and seen, and values by loops over documents."""
 
 import dataclasses
 import functools

@@ -1,6 +1,4 @@
-"""scripts/gpu: its cases compute what they say, a process may die, and its tables say what was
-refused. Times are no matter here.
-"""
+"""scripts/gpu: cases compute what they say, processes may die, tables say what was refused."""
 
 import functools
 import json

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 from scored import rows, scored
 
-from configs import carriers, chinese, code_8, hybrids, masked_text, noise, rope_base, tasks_solved
+from configs import (
+    carriers,
+    chinese,
+    code_8,
+    hybrids,
+    masked_text,
+    noise,
+    objectives,
+    rope_base,
+    tasks_solved,
+)
 from experiments.studies import verdicts
 from pe_jax.evaluation.passes import plan
 from pe_jax.record import Baseline, CorpusRecord, Way
@@ -249,9 +259,8 @@ def test_every_length_of_solved_tasks_can_be_evaluated():
         assert not [p.length for p in plan(run.encodings, run.eval, task=run.task) if p.beyond]
 
 
-def losing(label, lost, length, times, more=(), **config):
+def losing(label, lost, length, times, more=(), metric="same_targets", **config):
     """Three seeds that lose so much at so many times the training length."""
-    metric = "masked_tokens" if length == 128 else "same_targets"
     seeds = [{length: 2.0, times * length: 2.0 + lost + 0.001 * s} for s in (-1, 0, 1)]
     return scored(label, seeds, length=length, metric=metric, more=more, config=config)
 
@@ -270,11 +279,29 @@ def test_masked_text_is_judged_by_losses_swaps_and_first_choices():
         more += swapped({384: 55.0}, "hierarchical", "first_choices")
         for i, swap in enumerate(masked_text.SWAPS["rope"]):
             more += swapped({512: 2.1 + 0.01 * i, 1024: 2.5 - 0.1 * i}, swap)
-        results.append(losing(label, lost, 128, 8, more, task={"name": "masked_text"}))
+        results.append(losing(label, lost, 128, 8, more, "masked_tokens"))
     lines = said(verdicts.of_masked_text, results)
     assert all("holds" in line(lines, f"{n}.") for n in (1, 2, 3, 4, 6))
     assert "5. contradicted" in line(lines, "5.")  # 55 % of first choices are more than 50 %
-    assert "of 11, at least 0.7" in line(lines, "   Spearman")
+    assert "of 8, at least 0.7" in line(lines, "   Spearman")
+
+
+@pytest.mark.parametrize("more, verdict", [(0.02, "holds"), (-0.02, "fails")])
+def test_objectives_are_judged_by_losses_their_order_and_hidden_tokens(more, verdict):
+    results = []
+    for metric, task in {
+        "same_targets": {"name": "text"},
+        "masked_tokens": {"name": "masked_text", "rate": 0.3},
+        "diffusion_bound": {"name": "masked_text", "rate": "uniform"},
+    }.items():
+        hidden = rows([{128: 2 + more, 1024: 3 + 2 * more}] * 3, metric="masked_tokens")
+        hidden = hidden if task.get("rate") == "uniform" else ()
+        for label, lost in (dict.fromkeys(objectives.ENCODINGS, 0.01) | LOST).items():
+            lost = lost if more > 0 or label != "rope" else 0.005 + 2 * (metric == "same_targets")
+            if label in objectives.ENCODINGS:
+                results.append(losing(label, lost, 128, 8, hidden, metric, task=task))
+    lines = said(verdicts.of_objectives, results)
+    assert sum(verdict in s for s in lines) == (8 if more > 0 else 5), lines
 
 
 def test_chinese_is_judged_by_rises_and_their_order():

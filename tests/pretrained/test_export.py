@@ -1,6 +1,4 @@
-"""Exported folders: their config.json is what HuggingFace's libraries wrote for the same scaling,
-and they are read back with the same logits; what no config.json can say is refused.
-"""
+"""Exported folders: the config.json of transformers, and the same logits; or a refusal."""
 
 import json
 import shutil

@@ -1,6 +1,4 @@
-"""Pretrained models give the logits that HuggingFace's libraries give; what is not understood is
-refused. tests/golden/make_pretrained.py made the models.
-"""
+"""Models of make_pretrained.py have transformers' logits; what is not understood is refused."""
 
 import copy
 import functools

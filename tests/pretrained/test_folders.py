@@ -1,6 +1,4 @@
-"""Random config.json of each family: transformers' logits, or a refusal that names the field.
-tests/golden/make_folders.py drew them.
-"""
+"""Random config.json of each family (make_folders.py): transformers' logits, or a named field."""
 
 import json
 

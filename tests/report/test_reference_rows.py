@@ -1,7 +1,4 @@
-"""What a table of text says of rates at the edge of their grid, of models that do not look beyond
-the training length, and of what a longer context is worth: reference rows and the share of the
-headroom.
-"""
+"""Rates at the edge of their grid, models that do not look far, and the worth of context."""
 
 from dataclasses import replace
 

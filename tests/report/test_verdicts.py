@@ -1,6 +1,4 @@
-"""What a difference is said to be, against computations of its own: thousandths, equal to the bit,
-equivalent within a margin, Holm's method, McNemar's test.
-"""
+"""What a difference is said to be, against computations of its own."""
 
 import math
 

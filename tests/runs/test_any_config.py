@@ -1,6 +1,4 @@
-"""Whatever a config or a spec holds, a run is made of it, or one line says why not; and a run's id
-is of what one seed learns, however the config is written down.
-"""
+"""Any config makes a run, or one line says why not; equal configs have equal ids."""
 
 import json
 

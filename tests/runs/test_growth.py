@@ -1,6 +1,4 @@
-"""What has been trained is asked more: other lengths, other metrics, more seeds, other text, and
-which learning rate. Nothing is done twice.
-"""
+"""What has been trained is asked more (lengths, metrics, seeds, rates); nothing is done twice."""
 
 import dataclasses
 import json

@@ -1,6 +1,4 @@
-"""A run on masked text: the task makes the model an encoder, diffusion trains and scores its bound,
-and what needs a decoder is refused.
-"""
+"""Runs on masked text: encoders, diffusion models, and a refusal of what needs a decoder."""
 
 import dataclasses
 

@@ -1,6 +1,4 @@
-"""Tiny models whose weights are made again from their config.json by NumPy alone, so that only the
-config.json and a few logits are kept: tests/golden/make_folders.py made those.
-"""
+"""Tiny models whose weights NumPy draws again from their config.json (make_folders.py)."""
 
 import zlib
 

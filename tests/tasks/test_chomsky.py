@@ -1,6 +1,4 @@
-"""The tasks of Deletang et al.: worked examples, lengths that are no rule's, and how often what is
-drawn. That samples agree with their oracles is checked with all tasks.
-"""
+"""The tasks of Deletang et al.: worked examples, impossible lengths, and what is drawn."""
 
 from collections import Counter
 

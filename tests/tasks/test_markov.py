@@ -1,6 +1,4 @@
-"""In-context Markov chains: stationary chains with the transition probabilities of Dirichlet(1)
-rows, samples that end alike, and the Bayes-optimal prediction.
-"""
+"""In-context Markov chains: how they are drawn, samples that end alike, and the best prediction."""
 
 import dataclasses
 import itertools

@@ -1,6 +1,4 @@
-"""Every task: its samples are what its oracle in plain Python says, at every length and in every
-form, whatever the padding; and the worked examples of the papers.
-"""
+"""Every task: samples are what its oracle says, in every form and length; the papers' examples."""
 
 import dataclasses
 

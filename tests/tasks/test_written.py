@@ -1,6 +1,4 @@
-"""Tasks that write their answer until END: the papers' examples in every format, scratchpads, and
-how samples are distributed.
-"""
+"""Answers until END: the papers' examples in every format, scratchpads, how samples are drawn."""
 
 import collections
 
