@@ -298,11 +298,7 @@ class Use(NamedTuple):
 def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) -> dict[Any, Use]:
     """By the rules of configs/hybrids.py, at `times` L."""
     task, length = group.runs[0].config["task"]["name"], group.train_length
-    metric, at = (
-        {"markov": "last_bits", "text": "same_targets"}.get(task, "accuracy"),
-        times * length,
-    )
-    out = {}
+    metric, at, out = "last_bits" if task == "markov" else "accuracy", times * length, {}
     if metric == "accuracy":
         for name, run in runs.items():
             there = values(study, run, metric, at)
@@ -315,7 +311,7 @@ def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) 
     gains = tested({f"{name}": gain(study, run, metric, at) for name, run in runs.items()})
     for name, run in runs.items():
         share = _mean(values(study, run, HEADROOM.name, at))
-        solved = task == "text" or _mean(values(study, run, "above_bayes", length)) <= 0.01
+        solved = _mean(values(study, run, "above_bayes", length)) <= 0.01
         gained = gains[f"{name}"]
         text = f"{gained}, share {share:.0f} %{'' if solved else ', not solved at L'}"
         share = share if solved else math.nan
@@ -343,17 +339,14 @@ def counted(cases: int, holding: Sequence[bool], need: float = 1.0) -> str:
     return f"{verdict} ({sum(holding)} of {len(holding)} decided of {cases})"
 
 
-Shape = tuple[str, str, int]
-"""The encoding of the global layers, which these are, and the window of the others."""
-
-
-def _shapes() -> dict[str, Shape]:
-    every = itertools.product(hybrids.GLOBAL, hybrids.LAYERS, hybrids.WINDOWS)
-    return {str(parse(hybrids.hybrid(*shape))): shape for shape in every}
+Shape = tuple[str, str]
+"""The encoding of the global layers, and which these are."""
 
 
 def of_hybrids(study: Study) -> Iterator[str]:
-    shapes, uses = _shapes(), {}  # (task, shape, times) of models that have solved their task
+    every = itertools.product(hybrids.GLOBAL, hybrids.LAYERS)
+    shapes: dict[str, Shape] = {str(parse(hybrids.hybrid(*shape))): shape for shape in every}
+    uses = {}  # (task, shape, times) of models that have solved their task
     shares: dict[Shape, float] = {}  # on Markov chains at 4 L
     for group in study.groups:
         named = _by_label(group.runs)
@@ -367,30 +360,22 @@ def of_hybrids(study: Study) -> Iterator[str]:
                 if (task, times) == ("markov", 4) and not math.isnan(use.share):
                     shares[shape] = use.share
 
-    both = "markov", "induction"
-    nope = [u for (task, shape, _), u in uses.items() if task in both and shape[0] == "nope"]
-    rope = [
-        not u for (task, s, n), u in uses.items() if task in both and s[0] == "rope" and n == 16
-    ]
-    yield f"1. Hybrids with NoPE use the context at 4 L and 16 L: {counted(16, nope)}"
-    yield f"2. No hybrid with RoPE uses it at 16 L: {counted(8, rope)}"
+    nope = [used for (_, shape, _), used in uses.items() if shape[0] == "nope"]
+    rope = [not used for (_, shape, n), used in uses.items() if (shape[0], n) == ("rope", 16)]
+    yield f"1. Hybrids with NoPE use the context at 4 L and 16 L: {counted(8, nope)}"
+    yield f"2. No hybrid with RoPE uses it at 16 L: {counted(4, rope)}"
     order = "nope", "partial_rope", "p_rope", "rope"
     pairs = [
-        ((a, layers, window), (b, layers, window))
-        for layers, window in itertools.product(hybrids.LAYERS, hybrids.WINDOWS)
+        ((a, layers), (b, layers))
+        for layers in hybrids.LAYERS
         for a, b in itertools.pairwise(order)
     ]
     falls = [shares[a] > shares[b] for a, b in pairs if a in shares and b in shares]
-    yield f"3. Shares fall from nope to rope: {counted(12, falls, 10 / 12)}"
+    yield f"3. Shares fall from nope to rope: {counted(6, falls, 5 / 6)}"
     one, two = hybrids.LAYERS
-    rises = [
-        shares[name, two, window] > shares[name, one, window]
-        for name, window in itertools.product(order, hybrids.WINDOWS)
-        if {(name, one, window), (name, two, window)} <= shares.keys()
-    ]
-    yield f"4. Two global layers use more than one: {counted(8, rises, 7 / 8)}"
-    text = [not u for (task, _, n), u in uses.items() if task == "text" and n == 4]
-    yield f"5. No hybrid uses the context of code: {counted(4, text)}"
+    both = [name for name in order if {(name, one), (name, two)} <= shares.keys()]
+    rises = [shares[name, two] > shares[name, one] for name in both]
+    yield f"4. Two global layers use more than one: {counted(4, rises)}"
 
 
 def of_carriers(study: Study) -> Iterator[str]:
