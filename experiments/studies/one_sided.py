@@ -1,5 +1,5 @@
 """Heads that look one way, for models that see both sides: an encoding for a spec, as in
-experiments/studies/one_sided.py:OneSided+alibi.
+experiments/studies/one_sided.py:OneSided+kerple_log.
 
 A bias by |i - j| is the same for the tokens before and after a query. Here every second head sees
 those before it, and the others those after it; all see the query itself. Nothing is learned.

@@ -295,8 +295,16 @@ class Use(NamedTuple):
     text: str
 
 
-def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) -> dict[Any, Use]:
-    """By the rules of configs/hybrids.py, at `times` L."""
+def uses_of(
+    study: Study,
+    group: Group,
+    runs: Mapping[Any, Result],
+    times: int,
+    floor: Result | None = None,
+) -> dict[Any, Use]:
+    """By the rules of configs/hybrids.py, at `times` L; `floor` is a model whose gain others must
+    exceed.
+    """
     task, length = group.runs[0].config["task"]["name"], group.train_length
     metric, at, out = "last_bits" if task == "markov" else "accuracy", times * length, {}
     if metric == "accuracy":
@@ -308,14 +316,19 @@ def uses_of(study: Study, group: Group, runs: Mapping[Any, Result], times: int) 
             text = f"{_mean(there):.0f} %, {len(solved)} seeds solved"
             out[name] = Use(used, math.nan, text)
         return out
-    gains = tested({f"{name}": gain(study, run, metric, at) for name, run in runs.items()})
+    own = {f"{name}": gain(study, run, metric, at) for name, run in runs.items()}
+    least = gain(study, floor, metric, at) if floor else dict[Replica, float]()
+    gains = tested(own)
+    above = tested({name: less(of, least) for name, of in own.items()}) if floor else gains
     for name, run in runs.items():
         share = _mean(values(study, run, HEADROOM.name, at))
         solved = _mean(values(study, run, "above_bayes", length)) <= 0.01
         gained = gains[f"{name}"]
         text = f"{gained}, share {share:.0f} %{'' if solved else ', not solved at L'}"
+        text += f", above windows {above[f'{name}']}" if floor else ""
         share = share if solved else math.nan
-        decided = share < 25 or (share >= 25 and gained.told > 0)  # neither, of NaN
+        told = gained.told > 0 and above[f"{name}"].told > 0
+        decided = share < 25 or (share >= 25 and told)  # neither, of NaN
         out[name] = Use(share >= 25 if decided else None, share, text)
     return out
 
@@ -351,30 +364,28 @@ def of_hybrids(study: Study) -> Iterator[str]:
     for group in study.groups:
         named = _by_label(group.runs)
         runs = {shapes[label]: run for label, run in named.items() if label in shapes}
+        floor = named[str(parse(hybrids.hybrid("", "")))]
         task = group.runs[0].config["task"]["name"]
         for times in (4, 16):
-            for shape, use in uses_of(study, group, runs, times).items():
+            for shape, use in uses_of(study, group, runs, times, floor).items():
                 yield f"{task}, {shape} at {times} L: {use.text}"
                 if use.used is not None:
                     uses[task, shape, times] = use.used
                 if (task, times) == ("markov", 4) and not math.isnan(use.share):
                     shares[shape] = use.share
 
-    nope = [used for (_, shape, _), used in uses.items() if shape[0] == "nope"]
-    rope = [not used for (_, shape, n), used in uses.items() if (shape[0], n) == ("rope", 16)]
-    yield f"1. Hybrids with NoPE use the context at 4 L and 16 L: {counted(8, nope)}"
-    yield f"2. No hybrid with RoPE uses it at 16 L: {counted(4, rope)}"
-    order = "nope", "partial_rope", "p_rope", "rope"
-    pairs = [
-        ((a, layers), (b, layers))
-        for layers in hybrids.LAYERS
-        for a, b in itertools.pairwise(order)
-    ]
-    falls = [shares[a] > shares[b] for a, b in pairs if a in shares and b in shares]
+    for task in hybrids.RATES:
+        of = {key[1:]: used for key, used in uses.items() if key[0] == task}
+        nope = [used for (shape, _), used in of.items() if shape[0] == "nope"]
+        rope = [not used for (shape, n), used in of.items() if (shape[0], n) == ("rope", 16)]
+        yield f"1. {task}: hybrids with NoPE use the context at 4 L and 16 L: {counted(4, nope)}"
+        yield f"2. {task}: no hybrid with RoPE uses it at 16 L: {counted(2, rope)}"
+    whole = shares.keys() == {*shapes.values()}
+    order, (one, two) = ("nope", "partial_rope", "p_rope", "rope"), hybrids.LAYERS
+    pairs = [((a, n), (b, n)) for n in (one, two) for a, b in itertools.pairwise(order)]
+    falls = [shares[a] > shares[b] for a, b in pairs] if whole else []
     yield f"3. Shares fall from nope to rope: {counted(6, falls, 5 / 6)}"
-    one, two = hybrids.LAYERS
-    both = [name for name in order if {(name, one), (name, two)} <= shares.keys()]
-    rises = [shares[name, two] > shares[name, one] for name in both]
+    rises = [shares[name, two] > shares[name, one] for name in order] if whole else []
     yield f"4. Two global layers use more than one: {counted(4, rises)}"
 
 
@@ -528,33 +539,52 @@ def of_masked_text(study: Study) -> Iterator[str]:
 
 def of_objectives(study: Study) -> Iterator[str]:
     metrics = {0.3: "masked_tokens", None: "same_targets", "uniform": "diffusion_bound"}
-    names = {"encoders": 0.3, "decoders": None, "diffusion models": "uniform"}
+    names = {0.3: "encoders", None: "decoders", "uniform": "diffusion models"}
     rates = {group.runs[0].config["task"].get("rate"): group for group in study.groups}
-    groups = {name: rates[rate] for name, rate in names.items()}
-    lost = {name: rises(study, group, metrics[names[name]], 8) for name, group in groups.items()}
-    for name, of in lost.items():
-        up = all(min(of[label]) >= 0.05 for label in ("rope", "sinusoidal"))
-        flat = all(statistics.fmean(of[label]) <= 0.02 for label in ("alibi", "kerple_log"))
-        yield f"1. Losses of {name} at 8 L: {words(up and flat)}"
+    lost: dict[str, dict[str, list[float]]] = {}
+    hidden: dict[str, dict[str, float]] = {}  # bits at L of hidden tokens, of those that count
+    for rate, group in rates.items():
+        name, metric, own = names[rate], metrics[rate], _by_label(group.runs)
+        at = {n: _mean(values(study, r, metric, r.train.length)) for n, r in own.items()}
+        every = rises(study, group, metric, 8)
+        of = lost[name] = {n: every[n] for n in every if at[n] <= at["nope"] - 0.05}
+        named = ("rope", "sinusoidal", "alibi", "kerple_log")
+        up = all(min(of[n]) >= 0.05 for n in named[:2] if n in of)
+        flat = all(statistics.fmean(of[n]) <= 0.02 for n in named[2:] if n in of)
+        verdict = words(up and flat if {*named} <= of.keys() or not (up and flat) else None)
+        yield f"1. Losses of {name} at 8 L: {verdict}"
         yield from _listed(of)
-    for a, b in itertools.combinations(lost, 2):
-        n, rho = _ranks(lost[a], lost[b])
-        holds = 35 * rho > 31 - 1e-6 if n == 6 else None
-        yield f"2. Spearman's rho of {a} and {b} {rho:.3f} of {n}: {words(holds)}"
-    tokens = rises(study, groups["diffusion models"], "masked_tokens", 8)["rope"]
-    holds = all(a < b for a, b in zip(lost["diffusion models"]["rope"], tokens, strict=True))
-    mean = statistics.fmean(tokens)
-    yield f"3. rope loses less by the bound: {words(holds)} ({mean:+.3f} on hidden tokens)"
-    bits = {
+        if rate:
+            hidden[name] = {
+                n: _mean(values(study, own[n], "masked_tokens", own[n].train.length)) for n in of
+            }
+    ordered = {
         name: {
-            label: _mean(values(study, run, "masked_tokens", run.train.length))
-            for label, run in _by_label(groups[name].runs).items()
+            (a, b): 1 if x[0] > y[0] else -1
+            for (a, x), (b, y) in itertools.combinations(sorted(of.items()), 2)
+            if min(p - q for p, q in zip(x, y, strict=True)) >= 0.02
+            or min(q - p for p, q in zip(x, y, strict=True)) >= 0.02
         }
-        for name in ("encoders", "diffusion models")
+        for name, of in lost.items()
     }
-    more = {label: bits["diffusion models"][label] - own for label, own in bits["encoders"].items()}
-    each = ", ".join(f"{label} {own:+.3f}" for label, own in more.items())
-    yield f"4. Encoders have fewer bits: {words(min(more.values()) > 0)} (by {each})"
+    both = [
+        (pair, ordered[a][pair] == ordered[b][pair])
+        for a, b in itertools.combinations(ordered, 2)
+        for pair in ordered[a].keys() & ordered[b].keys()
+    ]
+    holds = all(same for _, same in both)
+    verdict = words(holds if len(both) >= 8 or not holds else None)
+    against = sum(not same for _, same in both)
+    yield f"2. No order is reversed: {verdict} ({against} of {len(both)} are)"
+    bound = lost["diffusion models"].get("rope", [])
+    tokens = rises(study, rates["uniform"], "masked_tokens", 8)["rope"]
+    smaller = all(a < b for a, b in zip(bound, tokens, strict=True)) if bound else None
+    yield f"3. rope loses less by the bound: {words(smaller)} ({statistics.fmean(tokens):+.3f})"
+    ours, theirs = hidden["encoders"], hidden["diffusion models"]
+    more = {n: theirs[n] - ours[n] for n in sorted(ours.keys() & theirs.keys())}
+    each = ", ".join(f"{n} {bits:+.3f}" for n, bits in more.items())
+    verdict = words(min(more.values()) > 0 if more else None)
+    yield f"4. Encoders have fewer bits: {verdict} (by {each})"
 
 
 def of_chinese(study: Study) -> Iterator[str]:

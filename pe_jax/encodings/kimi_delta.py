@@ -10,9 +10,9 @@ It reads the order of tokens and no position. Beyond the training length nothing
 
 Learned, in each layer: the maps of q, k and v, [D, 3, H, K], and of the output, [H, K, D]; taps,
 [kernel, 3, H, K]; the factors of F and of G, [D, K] and [K, H, K]; u of b_t = sigmoid(u . x_t), [D,
-H]; r, [H]; c and g, [H, K]; a scale, [K]. Deviation from the code of fla: c starts as in
-gated_delta, where softplus(c) is from 0.001 to 0.1; theirs is 0, with which a head forgets most of
-its state at each token.
+H]; r, [H]; c and g, [H, K]; a scale, [K]. Deviations from the code of fla: F, u and the taps have
+no weight decay, and c starts as in gated_delta, where softplus(c) is from 0.001 to 0.1; theirs is
+0, with which a head forgets most of its state at each token.
 """
 
 import dataclasses

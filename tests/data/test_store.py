@@ -1,6 +1,4 @@
-"""Large text is read once into a store and mapped: the same documents, batches and numbers as from
-memory, whatever the form of its files, and however often the making is killed.
-"""
+"""Large text is read once into a store and mapped: the same numbers, also after kills."""
 
 import gzip
 import json

@@ -1,7 +1,4 @@
-"""Tokenizers: nothing is lost, bytes are counted exactly, and what could break either is refused.
-
-The oracles are the text itself, the library's own decoder, and a model that knows nothing.
-"""
+"""Tokenizers: nothing is lost, bytes are counted exactly, and what could break it is refused."""
 
 import json
 import math

@@ -1,7 +1,4 @@
-"""The protocol: which tokens each metric scores and what they see, and models whose value is known.
-
-Expected values come from loops over the documents, written from the definitions.
-"""
+"""The protocol: which tokens are scored and what they see, by loops over the documents."""
 
 import copy
 import dataclasses

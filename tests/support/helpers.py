@@ -1,6 +1,4 @@
-"""A single layer without a language model, and parameters none of which is 0: what the tests of
-attention, encodings and models share.
-"""
+"""What tests of attention, encodings and models share: a single layer, perturbed parameters."""
 
 import functools
 import zlib
