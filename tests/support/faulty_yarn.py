@@ -1,6 +1,4 @@
-"""YaRN with faults that projects have shipped, as swaps of a user's own file: two that no field of
-`yarn` can make. tests/pretrained/test_faults_of_yarn.py has all of them.
-"""
+"""YaRN with two faults that no field of `yarn` can make, for test_faults_of_yarn.py."""
 
 import dataclasses
 
