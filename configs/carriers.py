@@ -3,8 +3,9 @@ Models of four layers are trained at 64 tokens, and evaluated at up to 4,096 tok
 Markov chains (results/markov) and 1,024 of induction (results/retrieval).
 
     pe-jax sweep --config=configs/carriers.py --workdir=DIR --out=results/carriers
-    python -m experiments.studies.verdicts carriers
     pe-jax atlas --workdir=DIR --carriers --out=DIR/atlas
+    python -m experiments.studies.parts RUN [RUN ...] > results/carriers/parts.csv
+    python -m experiments.studies.verdicts carriers
 
 In a hybrid, every second layer is Gated DeltaNet and the others have NoPE or RoPE; or three layers
 of four are Kimi Delta Attention and the fourth has NoPE, as in Kimi Linear (Zhang et al., 2025,
@@ -14,7 +15,8 @@ hybrid has the convolution without a recurrence, and one model Gated DeltaNet in
 attention. nope and forget_gate stand alone in all layers.
 
 A model has solved its task at L, and uses the context at a length, by the rules of
-configs/hybrids.py; on Markov chains Holm's correction is over the eight models at that length.
+configs/hybrids.py, without its model of windows alone; on Markov chains Holm's correction is over
+the eight models at that length.
 
 Predictions, stated before the first run:
 

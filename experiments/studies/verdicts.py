@@ -421,6 +421,13 @@ def of_carriers(study: Study) -> Iterator[str]:
         told = [d.told > 0 for d in order.values() if d.told]
         yield f"{number}. {said}: {counted(2, told)}"
         yield from (f"     {name}: {difference}" for name, difference in order.items())
+    frozen: dict[tuple[str, str], dict[str, float]] = {}  # {(model, seed): {part: nats lost}}
+    with (ROOT / "results/carriers/parts.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            part = frozen.setdefault((row["model"], row["seed"]), {})
+            part[row["part"].partition(" ")[0]] = float(row["frozen"] or "nan")
+    more = [part["convolution"] > part["decay"] for part in frozen.values()]
+    yield f"6. Convolutions lose more than decays: {counted(6, more)}"
 
 
 # tasks_solved
