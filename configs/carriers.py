@@ -4,7 +4,7 @@ Markov chains (results/markov) and 1,024 of induction (results/retrieval).
 
     pe-jax sweep --config=configs/carriers.py --workdir=DIR --out=results/carriers
     pe-jax atlas --workdir=DIR --carriers --out=DIR/atlas
-    python -m experiments.studies.parts RUN [RUN ...] > results/carriers/parts.csv
+    python -m experiments.studies.parts RUN RUN > results/carriers/parts.csv
     python -m experiments.studies.verdicts carriers
 
 In a hybrid, every second layer is Gated DeltaNet and the others have NoPE or RoPE; or three layers
@@ -30,7 +30,7 @@ Predictions, stated before the first run:
 5. The same: gated_delta with NoPE gains more than the convolution with NoPE, so that the recurrence
    is needed, and more than gated_delta in all layers, so that attention is.
 6. The carrier reports of gated_delta and kimi_delta with NoPE on Markov chains: frozen convolutions
-   lose more nats than frozen decays, in every seed.
+   lose more nats than frozen decays, in every seed (results/carriers/parts.csv).
 
 4 and 5 are paired t tests of gains over three seeds, with Holm's correction over the two of each;
 a pair is undecided if its difference is not told. Every prediction fails with the first case

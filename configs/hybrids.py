@@ -50,8 +50,9 @@ validation is kept, and the folders of the others are deleted:
     pe-jax run --config='configs/hybrids.py:task=TASK,pe=SPEC' --config.train.rate=RATE \
         --config.eval.lengths='(64,)' --workdir=DIR
 
-For a model that has another rate then, the last line is run without its lengths, and in place of
-the second command all folders are reported: pe-jax report --workdir=DIR --out=results/hybrids.
+If any is kept at another rate, the second command would train it again at the first. Then every
+kept model is evaluated at all lengths by the line above without its lengths, which trains nothing,
+and pe-jax report --workdir=DIR --out=results/hybrids makes the tables.
 
 Left out for lack of hours: windows of 32 tokens, and code, on which no encoding is known to use a
 longer context (configs/code_8.py). 0.3 M parameters: by the models of four layers of

@@ -26,7 +26,7 @@ encoding counts in an objective if its mean at 128 tokens is at least 0.05 bits 
 2. No two encodings stand in opposite orders in two objectives. A pair has an order where the loss
    of one is larger than that of the other by 0.02 bits or more in every seed. (Without a test: with
    three seeds Holm's correction over so many pairs tells nothing.) It is undecided if fewer than
-   eight times a pair has an order in two objectives.
+   eight orders can be compared, those of a pair in two objectives being one.
 3. In diffusion models rope loses less by the bound than on the hidden tokens of masked_tokens, in
    each seed: where nearly all tokens are hidden there is nothing to read, near or far.
 4. On the hidden tokens of masked_tokens at 128 tokens the encoders have fewer bits than diffusion

@@ -11,6 +11,7 @@ import csv
 import sys
 
 from pe_jax.atlas import carriers
+from pe_jax.report.stats import Interval
 from pe_jax.runs.trained import Trained
 
 
@@ -18,15 +19,12 @@ def main(folders: list[str]) -> None:
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(("model", "seed", "part", "frozen", "half"))
     for folder in folders:
-        first = Trained.of(folder)
-        for seed in first.run.run.seeds:
+        for seed in Trained.of(folder).run.run.seeds:
             model = Trained.of(folder, seed=seed)
             for part in carriers.of_model(model)[1:]:
                 lost = part.lost["frozen"]
-                values = (
-                    ("", "") if isinstance(lost, str) else (f"{lost.mean:.4f}", f"{lost.half:.4f}")
-                )
-                rows.writerow((model.name, seed, part.name, *values))
+                assert isinstance(lost, Interval)  # every part can be frozen
+                rows.writerow((model.name, seed, part.name, f"{lost.mean:.4f}", f"{lost.half:.4f}"))
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Masked Markov chains of a kind that small models learn: a task to train on, scored as `markov`.
 
 Of chains whose rows are from Dirichlet(1, ..., 1) a model of two layers learns how often symbols
-are, and stays there. Here a share of the samples has chains that teach it where to look: one fixed
-chain says that the neighbours of a hidden token matter, and chains with rows from Dirichlet(0.1,
-..., 0.1), in which few transitions are likely, that the context tells which.
+are, and hardly more in thousands of steps. Here a share of the samples has chains that teach it
+where to look: one fixed chain says that the neighbours of a hidden token matter, and chains with
+rows from Dirichlet(0.1, ..., 0.1), in which few transitions are likely, that the context tells
+which.
 """
 
 import dataclasses
@@ -21,9 +22,9 @@ class WarmMarkov(Markov):
 
     symbols: Count = 4
     masked: bool = True
-    fixed: Fraction = 0.25
+    fixed: Fraction = 0.5
     """The share of samples with the fixed chain."""
-    sharp: Fraction = 0.25
+    sharp: Fraction = 0.5
     """The share of samples with few likely transitions."""
 
     def scored_form(self):
