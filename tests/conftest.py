@@ -94,6 +94,14 @@ def again(tiny_run: Path, tmp_path: Path) -> Path:
     return shutil.copytree(tiny_run, tmp_path / "again")
 
 
+@pytest.fixture
+def free(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """free(bytes) makes that many free."""
+    from pe_jax.training import need
+
+    return lambda size: monkeypatch.setattr(need, "free_bytes", lambda devices: size)
+
+
 @pytest.fixture(scope="session")
 def corpora() -> Path:
     """The folder of real corpora that PE_JAX_CORPORA names; without it the test is skipped."""

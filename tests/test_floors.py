@@ -11,16 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "pe_jax"
 FLOORS = (
     (
-        "contract",
-        "encoding",
-        "task",
-        "metric",
-        "conformance",
-        "record",
-        "fields",
-        "geometry",
-        "errors",
-        "terms",
+        *("contract", "encoding", "task", "metric", "conformance"),
+        *("record", "fields", "geometry", "errors", "terms"),
     ),
     ("encodings", "metrics", "storage"),
     ("specs", "data", "tasks", "report"),
@@ -88,7 +80,9 @@ def test_no_module_imports_itself_by_way_of_others():
     assert set(order) >= set(MODULES)
 
 
-def test_reports_import_no_jax():
+def test_the_package_reports_batches_and_workers_of_ray_import_no_jax():
     names = [module for module in MODULES if room(module) == "report"]
-    code = f"import sys, {', '.join(names)}; sys.exit('jax' in sys.modules)"
+    names += [f"pe_jax.data.{module}" for module in ("batches", "load", "tokenizer")]
+    code = f"import sys, pe_jax, pe_jax.sweep.ray, {', '.join(names)}; pe_jax.__version__; "
+    code += "sys.exit(bool({'jax', 'grain'} & {*sys.modules}))"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -9,22 +9,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from commands import ROOT, tiny, write_text
-
-MINE = """
-from pe_jax.configs import base
-
-
-def get_config(arg="pe=rope"):
-    c = base.get_config(arg)
-    c.train.rate = 1e-3
-    return c
-
-
-def get_sweep():
-    for spec in ("nope", "alibi"):
-        yield get_config(f"pe={spec}")
-"""
+from commands import ROOT, STUDY, tiny, write_text
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +98,7 @@ def test_the_installed_commands_run_a_config_of_ones_own(environment, tmp_path):
     code = "import sys; from pe_jax.commands.cli import main; sys.exit(main())"
     program.write_text(f"#!{environment / 'bin/python'}\n{code}\n")
     program.chmod(0o755)
-    (tmp_path / "mine.py").write_text(MINE)
+    (tmp_path / "mine.py").write_text(STUDY)
     (tmp_path / "random.py").write_text("raise ImportError('not the standard one')\n")
     flags = tiny(**{"data.source": f"files:{write_text(tmp_path / 'text')}"})
     done = call(environment, tmp_path, "pe-jax", "sweep", "--config=mine.py", *flags)

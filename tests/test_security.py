@@ -5,8 +5,6 @@ import dataclasses
 import re
 from pathlib import Path
 
-import pytest
-from commands import Lab
 from drawn import drawn
 
 from pe_jax.commands.cli import COMMANDS
@@ -57,11 +55,6 @@ def test_what_could_run_a_file_is_seen():
         assert unsafe(source), source
     for source in ("np.load(path, allow_pickle=False)", "model.eval()", "json.load(f)"):
         assert unsafe(source) == []
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
 def test_a_users_file_runs_only_where_a_run_needs_it(lab, tmp_path):

@@ -2,9 +2,9 @@
 
     python -m experiments.studies.verdicts STUDY [FOLDER]
 
-STUDY is rope_base, code_8, noise, hybrids, carriers, masked_text, objectives, chinese, tasks_solved
-or code_5m; FOLDER has its records, by default results/STUDY. The docstring of configs/STUDY.py has
-the predictions that are numbered here.
+STUDY is rope_base, code_8, noise, hybrids, carriers, markov_masked, masked_text, objectives,
+chinese, tasks_solved or code_5m; FOLDER has its records, by default results/STUDY. The docstring of
+configs/STUDY.py has the predictions that are numbered here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 from scipy.stats import spearmanr
 
-from configs import carriers, code_8, hybrids, noise, rope_base
+from configs import carriers, code_8, hybrids, markov_masked, noise, rope_base
 from configs.carriers import DELTA, KIMI
 from configs.masked_text import DIFFUSION, SWAPS
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
@@ -65,6 +65,14 @@ def tested(samples: Mapping[str, Values]) -> dict[str, Difference]:
         name: Difference(interval.mean, interval.half, adjusted)
         for name, interval, adjusted in zip(samples, intervals, stats.holm(p), strict=True)
     }
+
+
+def judged(number: int, differences: Mapping[str, Difference], solved: bool = True) -> str:
+    """The verdict on a prediction by which all of these differences are above 0."""
+    least = min(difference.told for difference in differences.values()) if solved else 0
+    verdict = "contradicted" if least < 0 else words(True if least else None)
+    each = "; ".join(f"{name} {difference}" for name, difference in differences.items())
+    return f"{number}. {verdict}{'' if solved else ' (not solved at L)'}: {each}"
 
 
 def less(a: Values, b: Values) -> Values:
@@ -338,12 +346,12 @@ def _mean(of: Values) -> float:
     return statistics.fmean(of.values()) if of else math.nan
 
 
-def _by_label(runs: Sequence[Result]) -> dict[str, Result]:
-    labels = [run.label for run in runs]
-    twice = {label for label in labels if labels.count(label) > 1}
+def _by_spec(runs: Sequence[Result]) -> dict[str, Result]:
+    specs = [run.config["pe"]["spec"] for run in runs]
+    twice = {spec for spec in specs if specs.count(spec) > 1}
     if twice:
         sys.exit(f"two runs of {', '.join(sorted(twice))}: delete the folder of the first")
-    return dict(zip(labels, runs, strict=True))
+    return dict(zip(specs, runs, strict=True))
 
 
 def counted(cases: int, holding: Sequence[bool], need: float = 1.0) -> str:
@@ -363,7 +371,7 @@ def of_hybrids(study: Study) -> Iterator[str]:
     uses = {}  # (task, shape, times) of models that have solved their task
     shares: dict[Shape, float] = {}  # on Markov chains at 4 L
     for group in study.groups:
-        named = _by_label(group.runs)
+        named = _by_spec(group.runs)
         runs = {shapes[label]: run for label, run in named.items() if label in shapes}
         floor = named[str(parse(hybrids.hybrid("", "")))]
         task = group.runs[0].config["task"]["name"]
@@ -394,7 +402,7 @@ def of_carriers(study: Study) -> Iterator[str]:
     uses: dict[tuple[str, str, int], bool] = {}
     gains: dict[str, Values] = {}  # from L to 16 L of Markov chains, where they are solved
     for group in study.groups:
-        runs, task = _by_label(group.runs), group.runs[0].config["task"]["name"]
+        runs, task = _by_spec(group.runs), group.runs[0].config["task"]["name"]
         for times in (4, 16, 64) if task == "markov" else (4, 16):
             for name, use in uses_of(study, group, runs, times).items():
                 yield f"{task}, {name} at {times} L: {use.text}"
@@ -461,6 +469,38 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
     yield f"5. rope not to 1.1 L: {verdict(ropes, below=1.1)}"
 
 
+# markov_masked
+
+
+def of_markov_masked(study: Study) -> Iterator[str]:
+    runs: dict[str, Result] = {}
+    for group in study.groups:
+        kind = "" if group.runs[0].config["task"]["masked"] else "decoder "
+        runs |= {kind + spec: run for spec, run in _by_spec(group.runs).items()}
+    solved, shares = set(), {}
+    for name, run in runs.items():
+        above = _mean(values(study, run, "above_bayes", 64))
+        solved |= {name} if above <= 0.01 else set()
+        shares[name] = {n: values(study, run, HEADROOM.name, n) for n in (256, 1024)}
+        said = ", ".join(f"{_mean(share):.0f} % at {n}" for n, share in shares[name].items())
+        yield f"{name}: {above:.3f} bits above the best prediction at 64, shares {said}"
+    shares["0"] = {1024: dict.fromkeys(shares["rope"][1024], 0.0)}
+    sided = str(parse(markov_masked.SIDED))
+    holds = sided in solved and not solved & {"nope", "alibi", "kerple_log"}
+    yield f"1. One-sided heads solve the task, and no symmetric bias does: {words(holds)}"
+    pairs = {  # by prediction, of the model with the larger share and the other one
+        2: [("rope", "decoder rope", 256)],
+        3: [("0", "rope", 1024), ("0", "sinusoidal", 1024)],
+        4: [(sided, "t5", 1024)],
+    }
+    every = itertools.chain.from_iterable(pairs.values())
+    found = tested({f"{a} over {b}": less(shares[a][n], shares[b][n]) for a, b, n in every})
+    for number, of in pairs.items():
+        names = {name for a, b, _ in of for name in (a, b)}
+        differences = {f"{a} over {b}": found[f"{a} over {b}"] for a, b, _ in of}
+        yield judged(number, differences, names <= solved | {"0"})
+
+
 # masked_text, objectives, chinese
 
 
@@ -469,7 +509,7 @@ def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, list
     length = group.train_length
     found = {
         label: less(values(study, run, metric, times * length), values(study, run, metric, length))
-        for label, run in _by_label(group.runs).items()
+        for label, run in _by_spec(group.runs).items()
     }
     seeds = len(group.runs[0].seeds)
     return {label: [*rise.values()] for label, rise in found.items() if len(rise) == seeds}
@@ -503,7 +543,7 @@ def of_masked_text(study: Study) -> Iterator[str]:
     yield f"2. The largest gain is {most:.3f} bits, at most 0.02: {words(most <= 0.02)}"
 
     def of(label: str, swap: str, metric: str, length: int) -> Values:
-        run = _by_label(group.runs)[label]
+        run = _by_spec(group.runs)[label]
         return study.scores[run.id, Way(swap=swap), metric, length].values
 
     table, right = "learned(clip=True)", "first_choices"
@@ -522,20 +562,15 @@ def of_masked_text(study: Study) -> Iterator[str]:
         }
     )
 
-    def told(number: int, *names: str) -> str:
-        least = min(found[name].told for name in names)
-        verdict = "contradicted" if least < 0 else words(True if least else None)
-        return f"{number}. {verdict}: " + "; ".join(f"{name} {found[name]}" for name in names)
-
     first, base, *others = found
-    yield told(3, first)
+    yield judged(3, {first: found[first]})
     ways = [swap for swap in SWAPS["rope"] if swap not in DIFFUSION]
     far = {swap: _mean(of("rope", swap, "masked_tokens", 1024)) for swap in ways}
     said = ", ".join(f"{swap} {bits:.3f}" for swap, bits in far.items())
     best = min(far, key=far.__getitem__) == "window"
     yield f"4. The window is the best of rope's swaps: {words(best)} ({said})"
-    yield told(5, *others)
-    yield told(6, base)
+    yield judged(5, {name: found[name] for name in others})
+    yield judged(6, {base: found[base]})
 
 
 def of_objectives(study: Study) -> Iterator[str]:
@@ -545,7 +580,7 @@ def of_objectives(study: Study) -> Iterator[str]:
     lost: dict[str, dict[str, list[float]]] = {}
     hidden: dict[str, dict[str, float]] = {}  # bits at L of hidden tokens, of those that count
     for rate, group in rates.items():
-        name, metric, own = names[rate], metrics[rate], _by_label(group.runs)
+        name, metric, own = names[rate], metrics[rate], _by_spec(group.runs)
         at = {n: _mean(values(study, r, metric, r.train.length)) for n, r in own.items()}
         every = rises(study, group, metric, 8)
         of = lost[name] = {n: every[n] for n in every if at[n] <= at["nope"] - 0.05}
@@ -609,6 +644,7 @@ VERDICTS = {
     "noise": of_noise,
     "hybrids": of_hybrids,
     "carriers": of_carriers,
+    "markov_masked": of_markov_masked,
     "masked_text": of_masked_text,
     "objectives": of_objectives,
     "chinese": of_chinese,

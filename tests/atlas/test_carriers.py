@@ -139,33 +139,22 @@ def test_a_frozen_part_of_a_mixer_is_that_of_other_parameters(entry):
     assert np.abs(want - plain).max() > 1e-2
 
 
+SHIFTED, SHUFFLED = carriers.Disturbance(shift=1), carriers.Disturbance(4.0)
+FROZEN = carriers.Disturbance(1e6, True)
+
+
 @pytest.mark.parametrize(
     ("spec", "part", "disturbance", "words"),
     [
-        (
-            f"learned(length={T})",
-            "Learned",
-            carriers.Disturbance(shift=1),
-            f"there are {T} positions",
-        ),
-        (f"learned(length={T + 1})", "Learned", carriers.Disturbance(shift=1), ""),
-        (
-            "randomized(max=16)+learned(length=16)",
-            "Learned",
-            carriers.Disturbance(shift=1),
-            "16 positions",
-        ),
-        (
-            "randomized(max=16)+learned(length=16)",
-            "Randomized",
-            carriers.Disturbance(shift=1),
-            "are 16",
-        ),
-        ("shaw", "Shaw", carriers.Disturbance(4.0), "it gets distances"),
-        ("shaw", "Shaw", carriers.Disturbance(1e6, True), ""),
-        ("alibi", "ALiBi", carriers.Disturbance(4.0), ""),
-        ("gated_delta", "decay of GatedDelta", carriers.Disturbance(4.0), "has no positions"),
-        ("gated_delta", "decay of GatedDelta", carriers.Disturbance(1e6, True), ""),
+        (f"learned(length={T})", "Learned", SHIFTED, f"there are {T} positions"),
+        (f"learned(length={T + 1})", "Learned", SHIFTED, ""),
+        ("randomized(max=16)+learned(length=16)", "Learned", SHIFTED, "16 positions"),
+        ("randomized(max=16)+learned(length=16)", "Randomized", SHIFTED, "are 16"),
+        ("shaw", "Shaw", SHUFFLED, "it gets distances"),
+        ("shaw", "Shaw", FROZEN, ""),
+        ("alibi", "ALiBi", SHUFFLED, ""),
+        ("gated_delta", "decay of GatedDelta", SHUFFLED, "has no positions"),
+        ("gated_delta", "decay of GatedDelta", FROZEN, ""),
     ],
 )
 def test_what_cannot_be_done_is_said(spec, part, disturbance, words):
@@ -195,10 +184,8 @@ def test_the_table_and_the_figure_of_parts():
     whole = carriers.Measured("the model as it is", 9, none)
     table = none | {"frozen": Interval(0.5, 0.4, 8), "shifted by 1": "there are 64 positions"}
     unsure = none | {"frozen": Interval(0.5, 0.495, 8), "shuffled": Interval(0.005, 0.001, 8)}
-    every = [
-        whole,
-        *(carriers.Measured(name, 3, lost) for name, lost in {"A": table, "B": unsure}.items()),
-    ]
+    parts = [carriers.Measured(name, 3, lost) for name, lost in (("A", table), ("B", unsure))]
+    every = [whole, *parts]
     text = sheet.markdown([carriers.sheet("mine", every)])
     assert "Position is carried by A." in text and "+0.500 ± 0.400" in text
     assert "n/a <sup>1</sup>" in text and "<sup>1</sup> there are 64 positions" in text

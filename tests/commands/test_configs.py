@@ -63,13 +63,10 @@ def test_the_study_of_markov_chains_has_ten_encodings_at_two_lengths():
 def test_gpt2_small_is_gpt2_small():
     for config in gpt2_small.get_sweep():
         run = Run.of(config.to_dict() | {"data": {"tokenizer": "bytes"}})
-        learned = run.parameters()
-        assert (
-            learned.total - learned.encoding == 123_587_328
-        )  # 12 * 12 * 768**2 + (50304 + 25) * 768
-        assert run.train.batch * run.train.length * run.train.steps == pytest.approx(
-            2.5e9, rel=1e-4
-        )
+        own = run.parameters().total - run.parameters().encoding
+        assert own == 123_587_328  # 12 * 12 * 768**2 + (50304 + 25) * 768
+        tokens = run.train.batch * run.train.length * run.train.steps
+        assert tokens == pytest.approx(2.5e9, rel=1e-4)
         assert run.eval.lengths[-1] == 16384 and run.lm.vocab == 50304
 
 

@@ -104,11 +104,8 @@ def test_an_encoder_is_answered_for_by_masked_scores_and_exported(lab, tmp_path)
     assert done.code == 0, done.err
     rows = (out / "answer.csv").read_text().splitlines()
     assert "masked_tokens,first_choices" in rows[0] and "global_rope_theta" in "".join(rows)
-    assert sorted(row.partition(",")[0] for row in rows[1:]) == [
-        "as it is",
-        "ntk",
-        "ntk(factor=2.0)",
-    ]
+    swaps = sorted(row.partition(",")[0] for row in rows[1:])
+    assert swaps == ["as it is", "ntk", "ntk(factor=2.0)"]
     done = lab.start("export", model, "--swap=ntk", "--length=64", f"--out={tmp_path / 'long'}")
     assert done.wait().code == 0, done.err
     tokens = np.random.default_rng(0).integers(256, size=64)
@@ -119,13 +116,9 @@ def test_an_encoder_is_answered_for_by_masked_scores_and_exported(lab, tmp_path)
 
 def test_a_scaling_that_the_model_has_makes_an_export_no_longer(lab, tmp_path):
     llama3 = f"{MODEL.removesuffix('_tied')}"  # 16 tokens by 4, for 32
-    for i, (model, flags, length) in enumerate(
-        (
-            (llama3, (), 32),
-            (llama3, ("--length=48",), 48),
-            (MODEL, ("--swap=yarn(factor=3.0)",), 96),
-        )
-    ):
+    cases = [(llama3, (), 32), (llama3, ("--length=48",), 48)]
+    cases += [(MODEL, ("--swap=yarn(factor=3.0)",), 96)]
+    for i, (model, flags, length) in enumerate(cases):
         done = lab.start("export", model, *flags, f"--out={tmp_path / str(i)}").wait()
         assert done.code == 0, done.err
         config = json.loads((tmp_path / str(i) / "config.json").read_text())

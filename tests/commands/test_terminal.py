@@ -3,17 +3,11 @@
 import shlex
 import signal
 
-import pytest
-from commands import Lab, Terminal, lines, run_of, tiny
+from commands import Terminal, lines, run_of, tiny
 
 from pe_jax.commands import cli
 from pe_jax.runs import progress
 from pe_jax.storage import locks
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
 def interrupted(lab, name, workdir, until, **values):

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT, Lab, the_run
+from commands import ROOT, the_run
 
 from pe_jax.commands import cli
 from pe_jax.commands.list import LISTS
@@ -13,15 +13,10 @@ COLUMNS = 80
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-
-
-@pytest.fixture(scope="module")
 def workdir(lab):
     """The work directory of a finished run."""
-    assert lab.run(lab.folder / "runs").wait().code == 0
-    return lab.folder / "runs"
+    assert lab.run(lab.folder / "of_width").wait().code == 0
+    return lab.folder / "of_width"
 
 
 def printed(lab, *command):
@@ -45,7 +40,7 @@ def test_tables_of_runs_fit(lab, workdir):
     run, one = the_run(workdir), ("--metrics=same_targets", "--swaps=")
     for command in (
         ("status", f"--workdir={workdir}"),
-        ("report", f"--workdir={workdir}", f"--out={workdir.parent / 'out'}"),
+        ("report", f"--workdir={workdir}", f"--out={workdir.parent / 'of_width_out'}"),
         ("evaluate", f"--workdir={run}", "--lengths=16,24,32,40,48,56,64", *one),
         ("compare", workdir, workdir),
         ("sweep", f"--config=replay.py:{run / 'config.json'}", "--dry_run"),

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow
 import pytest
 import tokenizers
-from commands import Lab
 from pyarrow import parquet
 
 from pe_jax.data import corpus, overlap, tokenizer
@@ -132,14 +131,14 @@ def test_a_store_whose_making_was_killed_is_made_to_the_same_bytes(
 
 
 @pytest.mark.slow
-def test_five_kills_at_random_moments_leave_the_same_bytes(tmp_path):
+def test_five_kills_at_random_moments_leave_the_same_bytes(lab, tmp_path):
     """42 MB in 18 files, and their tokens; the moments are spread over an undisturbed making."""
     rng, text = random.Random(0), tmp_path / "text"
     words = ["".join(rng.choices("aeilnostué位\n", k=rng.randint(2, 9))) for _ in range(3000)]
     text.mkdir()
     for i in range(18):
         (text / f"{i:02d}.txt").write_text(" ".join(rng.choices(words, k=300_000)))
-    lab, begun = Lab(tmp_path / "lab", tmp_path / "programs"), time.monotonic()
+    begun = time.monotonic()
 
     def prepare(name):
         options = f"--source=files:{text}", "--tokenizer=bpe:300"
@@ -296,8 +295,7 @@ def test_a_users_function_is_read_once_and_again_after_a_change(own, tmp_path):
         load(f"documents:{own}:texts", store=str(own))
 
 
-def test_two_commands_share_one_store_and_a_full_disk_is_one_line(own, tmp_path):
-    lab = Lab(tmp_path / "lab", tmp_path / "programs")
+def test_two_commands_share_one_store_and_a_full_disk_is_one_line(lab, own, tmp_path):
     options = f"--source=documents:{own}:texts", f"--store={tmp_path / 'store'}"
     full = lab.start("prepare", *options, largest=30_000).wait()
     assert full.code == 2 and full.err.splitlines()[-1].startswith("pe-jax prepare: "), full.err

@@ -36,12 +36,6 @@ def scored(lengths, lm=LM, batch_tokens=4096):
     return rows, said
 
 
-@pytest.fixture
-def free(monkeypatch):
-    """free(bytes) makes that many free."""
-    return lambda size: monkeypatch.setattr(need, "free_bytes", lambda devices: size)
-
-
 def test_a_length_that_does_not_fit_is_told_and_the_others_are_scored(free):
     free(600_000)
     rows, said = scored((8, 64, 1024), batch_tokens=64)

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from commands import write_text
+from commands import tiny_on, write_text
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
@@ -24,6 +24,8 @@ from experiments.benchmark.sides import (
 )
 from pe_jax.data.load import load
 from pe_jax.model.config import LmConfig
+from pe_jax.runs.execute import execute
+from pe_jax.runs.run import Run
 from pe_jax.specs.parse import make
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import build
@@ -98,11 +100,6 @@ def test_the_model_of_a_run_is_timed_with_a_swap(quick_run):
 
 @pytest.fixture
 def quick_run(tmp_path):
-    from commands import tiny_on, write_text
-
-    from pe_jax.runs.execute import execute
-    from pe_jax.runs.run import Run
-
     config = tiny_on(write_text(tmp_path / "text")) | {"pe": "rope", "run": {"seeds": (0,)}}
     config["eval"]["lengths"] = (16,)
     run = Run.of(config)
@@ -130,11 +127,8 @@ def test_both_forms_count_the_same_parameters_and_train():
     """A step that did nothing would make a side look fast."""
     facts, step = pe_jax_side(TINY, "rope")
     plain, plain_step = plain_jax_side(TINY)
-    assert (
-        facts["parameters"]
-        == plain["parameters"]
-        == 11 * 16 * 2 + 2 * (2 * 32 * 16) + 2 * (4 * 16 * 16) + 16 * (2 * 2 + 1)
-    )
+    size = 11 * 16 * 2 + 2 * (2 * 32 * 16) + 2 * (4 * 16 * 16) + 16 * (2 * 2 + 1)
+    assert facts["parameters"] == plain["parameters"] == size
     for ask in (step, plain_step):
         losses = [ask()["loss"] for _ in range(6)]
         assert losses[-1] < 0.9 * losses[0]

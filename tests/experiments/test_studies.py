@@ -13,6 +13,7 @@ from configs import (
     chinese,
     code_8,
     hybrids,
+    markov_masked,
     masked_text,
     noise,
     objectives,
@@ -147,7 +148,7 @@ def test_components_of_noise_are_the_variances_of_their_runs():
     assert "3.9 for 0.02" in line(lines, "4.") and "392 for 0.1" in line(lines, "4.")
 
 
-def chains(shares, above=0.005, spread=0.001):
+def chains(shares, above=0.005, spread=0.001, **task):
     """Models on Markov chains with these shares of the headroom, at 4 L, 16 L and 64 L."""
     bayes = {64: 2.8, 256: 2.6, 1024: 2.5, 4096: 2.48}
     baselines = tuple(
@@ -158,10 +159,24 @@ def chains(shares, above=0.005, spread=0.001):
             {n: 2.8 - used * (2.8 - v) + above + spread * s * (n > 64) for n, v in bayes.items()}
             for s in (-1, 0, 1)
         ]
-        config = {"task": {"name": "markov"}, "train": {"length": 64}}
+        config = {"task": {"name": "markov"} | task, "train": {"length": 64}}
         more = rows([{64: above}] * 3, metric="above_bayes")
         made = scored(spec, seeds, metric="last_bits", config=config, more=more)
         yield dataclasses.replace(made, baselines=baselines)
+
+
+MASKED = {"rope": -0.1, "sinusoidal": -0.4, "t5": 0.7, str(parse(markov_masked.SIDED)): 0.6}
+
+
+@pytest.mark.parametrize(
+    "above, found",
+    [(0.0, ["holds", "holds", "contradicted"]), (0.02, ["undecided (not solved at L)"] * 3)],
+)
+def test_masked_chains_are_judged_by_shares_of_models_that_have_solved_them(above, found):
+    masked = [*chains(MASKED, above, masked=True), *chains({"nope": 0.0}, 0.2, masked=True)]
+    lines = said(verdicts.of_markov_masked, [*masked, *chains({"rope": -0.3}, masked=False)])
+    assert [line(lines, f"{n}.")[3:].split(":")[0] for n in (2, 3, 4)] == found, lines
+    assert line(lines, "1.").endswith("fails" if above else "holds")
 
 
 def of_hybrids(shares, windows=0.1):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from cases import CASES
 from cases import encodings as encodings_of
-from commands import Lab, the_run
+from commands import the_run
 from flax import nnx
 from helpers import assert_near, covering, sampled
 from test_lm import Blend, model, text
@@ -328,14 +328,9 @@ def test_a_wrong_sampling_is_refused(fields, said):
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
-
-
-@pytest.fixture(scope="module")
 def runs(lab):
     """A folder with two runs, of `rope` and of `learned`."""
-    workdir = lab.folder / "runs"
+    workdir = lab.folder / "of_decoding"
     quick = {"train.steps": 2, "eval.lengths": (16,), "eval.swaps": ()}
     started = [lab.run(workdir / spec, spec, **quick) for spec in ("rope", "learned")]
     assert [command.wait().code for command in started] == [0, 0]

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES
-from commands import Lab, lines, result, run_of, the_run
+from commands import lines, result, run_of, the_run
 from flax import nnx
 from helpers import assert_near, covering
 from test_decode import ONE, TWO, encodings
@@ -308,12 +308,6 @@ def test_an_encoding_is_told_of_the_memory_too():
     assert np.isfinite(out["loss"]).all()
     assert state["memory"]["layer 0"]["hidden"].shape == (2, 8, 8, 16)
     assert state["memory"]["filled"].tolist() == [[8] * 8] * 2
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    cache = tmp_path_factory.getbasetemp() / "programs"
-    return Lab(tmp_path_factory.mktemp("lab"), cache)
 
 
 @pytest.mark.slow

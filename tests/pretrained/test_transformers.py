@@ -6,7 +6,7 @@ within the training length and beyond it.
 
 import numpy as np
 import pytest
-from commands import Lab
+from commands import the_run
 
 from pe_jax.data.tokenizer import of_bytes
 from pe_jax.pretrained.load import load
@@ -28,11 +28,6 @@ SWAPS = (
 )
 LLAMA = {"lm.activation": "silu", "lm.gated": True, "lm.kv_heads": 1, "train.length": LENGTH}
 TOKENS = np.random.default_rng(0).integers(256, size=(2, LONGER)).astype(np.int32)
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
 @pytest.fixture(scope="module")
@@ -82,10 +77,9 @@ def test_a_pretrained_model_with_a_scaling_has_the_same_logits_there(lab, llama,
 @pytest.fixture(scope="module")
 def run(lab):
     """The folder of a run that has trained a Llama."""
-    done = lab.run(lab.folder / "runs", **LLAMA, **{"eval.lengths": (LENGTH,)}).wait()
+    done = lab.run(lab.folder / "llamas", **LLAMA, **{"eval.lengths": (LENGTH,)}).wait()
     assert done.code == 0, done.err
-    (folder,) = (lab.folder / "runs").iterdir()
-    return folder
+    return the_run(lab.folder / "llamas")
 
 
 @pytest.mark.parametrize("swap", ["", "yarn(factor=4.0)"])

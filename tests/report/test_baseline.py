@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 import scipy.stats
-from commands import Lab
 from drawn import pretrained, texts
 from studies import make_record, tables_of
 
@@ -60,11 +59,8 @@ def cells(found, label):
 
 def test_differences_are_paired_and_their_p_is_holms_of_the_column():
     found = compared(STUDY)[0]
-    assert found.baseline == "rope" and [row.label for row, _ in found.rows] == [
-        "alibi",
-        "t5",
-        "learned",
-    ]
+    assert found.baseline == "rope"
+    assert [row.label for row, _ in found.rows] == ["alibi", "t5", "learned"]
     rows = {r.label: sorted((x.replica, x.value) for x in r.rows if x.length == 64) for r in STUDY}
     rows["rope"] = [
         (x.replica, x.value) for x in ROPE.rows if (x.length, x.metric) == (64, "same_targets")
@@ -167,9 +163,8 @@ def test_of_a_single_model_the_swaps_are_compared():
     said = [cell.verdict(1) for cell in cells(found, "rope, pi")]
     assert said == ["not distinguishable"] * 2 + ["better"] * 3
     (other,) = compared([pretrained(swapped())], "pi")
-    assert other.baseline == "rope, pi" and "Paired over places" in " ".join(
-        sheets.differences(other).notes
-    )
+    assert other.baseline == "rope, pi"
+    assert "Paired over places" in " ".join(sheets.differences(other).notes)
     assert [cell.verdict(1) for cell in cells(other, "rope")][2:] == ["worse"] * 3
     with pytest.raises(ValueError, match="called 'ntkk'; did you mean 'ntk'"):
         compared([swapped()], "ntkk")
@@ -187,19 +182,14 @@ def test_the_formats_hold_the_same_numbers():
     number = plusminus(*cells(found[0], "alibi")[0].change[:2], sign="+", digits=3)
     assert f"| {number} better" in sheet.markdown([*map(sheets.differences, found)])
     rows = list(csv.DictReader(io.StringIO(sheet.csv([*map(sheets.differences, found)]))))
-    (row,) = (
-        r
-        for r in rows
-        if (r["encoding"], r["length"], r["metric"]) == ("alibi", "64", "same_targets")
-    )
+    asked = ("alibi", "64", "same_targets")
+    (row,) = (r for r in rows if (r["encoding"], r["length"], r["metric"]) == asked)
     cell = cells(found[0], "alibi")[0]
     assert (float(row["difference"]), float(row["p"])) == (cell.change.mean, cell.p)
     assert (row["verdict"], row["baseline"], row["n"]) == ("better", "rope", "3")
 
 
-def test_the_command_compares_the_models_of_one_folder(tmp_path):
-    (tmp_path / "lab").mkdir()
-    lab = Lab(tmp_path / "lab", tmp_path / "programs")
+def test_the_command_compares_the_models_of_one_folder(lab, tmp_path):
     (tmp_path / "runs.jsonl").write_text("\n".join(map(encode, STUDY)))
     study, out = str(tmp_path), tmp_path / "out"
     done = lab.start("compare", study, "--baseline=rope", f"--out={out}").wait()

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 import scipy.stats
-from commands import Lab
 from drawn import pretrained, texts
 from scored import scored
 from studies import make_record, save_runs
@@ -17,11 +16,6 @@ from pe_jax.record import Way
 from pe_jax.report import differences, sheets, stats
 from pe_jax.report.study import Study
 from pe_jax.storage import records
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return Lab(tmp_path_factory.mktemp("lab"), tmp_path_factory.getbasetemp() / "programs")
 
 
 def changed(result, **parts):
@@ -185,10 +179,8 @@ def test_folders_are_compared_and_written(lab, tmp_path):
     assert len(rows) == 20
     assert [float(row["difference"]) for row in rows] == pytest.approx([-0.101] * 20)
     text = (out / "compare.md").read_text()
-    assert (
-        "| rope, window 64 |" in text
-        and "## Bits per byte, nonoverlapping (lower is better)" in text
-    )
+    assert "| rope, window 64 |" in text
+    assert "## Bits per byte, nonoverlapping (lower is better)" in text
 
 
 def test_a_damaged_result_is_left_out_and_named(lab, tmp_path):

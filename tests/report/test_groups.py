@@ -196,7 +196,10 @@ def test_rows_are_chosen_by_what_their_tables_call_them():
         replace(changed("rope", steps=steps, rate=rate), id=f"rope-{steps}-{rate}")
         for steps, rate in rates
     ]
+    with pytest.raises(ValueError, match="no model is called 'rop'.*Known: .*rope, rate 0.003"):
+        Selection.of(["rop"]).study(results)
     for rows, shown in (
+        (["rope"], results),
         (["rope, rate 0.003"], results[1:2]),
         (["rope, rate 0.001, 700 steps"], results[2:]),
         (["rope, rate 0.001, 700 steps", "rope"], [results[2], *results[:2]]),
@@ -221,8 +224,6 @@ def test_models_of_a_loss_of_all_tokens_are_ranked_apart():
     alibi = replace(alibi, config=alibi.config | {"train": trained["scored"]})
     t5 = replace(t5, config=t5.config | {"train": trained["all"]})
     of_all, of_scored = tables_of([rope, alibi, t5], "accuracy")
-    assert (of_all.heading, of_scored.heading) == (
-        "a loss of all tokens",
-        "a loss of scored tokens",
-    )
+    assert of_all.heading == "a loss of all tokens"
+    assert of_scored.heading == "a loss of scored tokens"
     assert {row.label for row in of_scored.rows if row.trained} == {"rope", "alibi"}

@@ -6,15 +6,13 @@ import random
 from dataclasses import replace
 
 import pytest
-from commands import Lab
 from drawn import drawn, guessed
-from studies import make_record, tables_of, write
+from studies import make_record, save_runs, tables_of, write
 
 from pe_jax.report import groups, labels, sheet, sheets
 from pe_jax.report.selection import Selection
 from pe_jax.report.study import Study
 from pe_jax.report.table import headlines, tables
-from pe_jax.storage.records import encode
 
 TASKS = ("odds_first", "even_pairs")
 
@@ -118,17 +116,9 @@ def test_it_opens_the_page_and_the_order_of_results_changes_no_byte(tmp_path):
     assert html[html.index("<h2>") :].startswith("<h2>Overview</h2>")
 
 
-def save(folder, results):
-    for result in results:
-        (folder / result.id).mkdir(parents=True)
-        (folder / result.id / "result.json").write_text(encode(result))
-
-
-def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(tmp_path):
-    (tmp_path / "lab").mkdir()
-    lab = Lab(tmp_path / "lab", tmp_path / "programs")
-    save(tmp_path / "tasks", both()[1:2])
-    save(tmp_path / "text", both()[3:4])
+def test_the_command_reads_several_folders_and_tells_what_is_damaged_or_empty(lab, tmp_path):
+    save_runs(tmp_path / "tasks", both()[1:2])
+    save_runs(tmp_path / "text", both()[3:4])
     (tmp_path / "tasks" / "cut").mkdir()
     (tmp_path / "tasks" / "cut" / "result.json").write_text("{")
     (tmp_path / "empty").mkdir()

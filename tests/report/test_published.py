@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commands import Lab
 from drawn import texts
 from studies import make_record, write
 
@@ -133,10 +132,8 @@ def test_perplexity_stands_beside_bits_per_byte():
 def test_groups_have_tables_of_their_own():
     results = [result(s, 90, layers=layers) for s in ("rope", "t5") for layers in (2, 3)]
     sheets = published.sheets(scores(results, entry("rope", 9.0), entry("t5", 8.0)))
-    assert [sheet.title for sheet in sheets] == [
-        "reverse_string, 2 layers, beside some",
-        "reverse_string, 3 layers, beside some",
-    ]
+    titles = [f"reverse_string, {layers} layers, beside some" for layers in (2, 3)]
+    assert [sheet.title for sheet in sheets] == titles
 
 
 def test_the_page_and_its_folder_have_the_tables(tmp_path, unsaved):
@@ -200,8 +197,7 @@ def test_a_missing_file_is_told_with_the_nearest_one(tmp_path):
         read(path)
 
 
-def test_a_command_with_a_reference_of_nothing_writes_nothing(tmp_path):
-    lab = Lab(tmp_path, tmp_path)
+def test_a_command_with_a_reference_of_nothing_writes_nothing(lab, tmp_path):
     runs, wrong = tmp_path / "runs", file(tmp_path, GOOD)
     atomic.write(runs / "runs.jsonl", records.encode(make_record("rope", [2.0] * 5)) + "\n")
     for named in (wrong, wrong.with_name("none.csv")):
@@ -214,26 +210,21 @@ def test_a_command_with_a_reference_of_nothing_writes_nothing(tmp_path):
 def test_a_reference_of_other_tasks_says_what_both_sides_have():
     with pytest.raises(ValueError) as error:
         scores([result("rope", 95)], entry("t5", 9.0, "odds_first"))
-    said = str(error.value)
-    assert (
-        "It has odds_first, with the encodings t5; the runs are of reverse_string with rope" in said
-    )
+    said = "It has odds_first, with the encodings t5; the runs are of reverse_string with rope"
+    assert said in str(error.value)
 
 
 def test_the_files_of_this_project_name_tasks_and_fields_that_exist():
     from pe_jax.tasks import section
     from pe_jax.terms import Term
 
+    units = {*(metric.unit for metric in METRICS.values()), "perplexity", "nats a token"}
     assert FILES
     for one in (entry for path in FILES for entry in read(path)):
         name, fields, _ = Term.of(one.task)
         section.make({"name": name, **fields, **Term.of(f"_({one.variant})")[1]})
         assert one.status.startswith("read in the ")
-        assert one.unit in {
-            *(metric.unit for metric in METRICS.values()),
-            "perplexity",
-            "nats a token",
-        }
+        assert one.unit in units
         assert 0 <= one.value <= 100 or one.unit == "perplexity"
 
 

@@ -56,12 +56,8 @@ def test_those_of_a_variant_of_the_task_stand_with_its_rows():
     table = table_of(made, "accuracy")
     blocks = {name: [row.label for row in rows] for name, rows in table.blocks}
     assert list(blocks) == ["as trained", "ignore=0.98", "no model"]
-    assert blocks["ignore=0.98"] == [
-        "rope, ignore=0.98",
-        "alibi, ignore=0.98",
-        f"{FREQUENT}, ignore=0.98",
-        f"{GUESS}, ignore=0.98",
-    ]
+    named = [f"{name}, ignore=0.98" for name in ("rope", "alibi", FREQUENT, GUESS)]
+    assert blocks["ignore=0.98"] == named
     assert {"Rows", "No model"} <= {note.question for note in notes.glossary(table)}
 
 
@@ -74,10 +70,8 @@ def test_every_form_of_the_table_has_them():
     body = sheet.latex([table])
     assert rf"\midrule {FREQUENT} & 50.00" in body
     rows = list(csv.DictReader(io.StringIO(sheet.csv([table]))))
-    assert [(row["encoding"], row["beyond_mean"]) for row in rows[2:]] == [
-        (FREQUENT, "50.0"),
-        (GUESS, "60.0"),
-    ]
+    found = [(row["encoding"], row["beyond_mean"]) for row in rows[2:]]
+    assert found == [(FREQUENT, "50.0"), (GUESS, "60.0")]
 
 
 def test_a_choice_of_rows_keeps_them_below():

@@ -58,14 +58,10 @@ def diverged(lab, asked):
 
 def test_training_ends_when_the_last_seed_has_diverged_and_says_where(diverged):
     folder, words = diverged
-    told = [
-        re.fullmatch(r"seed (.): loss or gradient not finite from step (\d+) on: (.*)", w)
-        for w in words
-    ]
-    assert [t and (t[1], t[3]) for t in told] == [
-        ("0", "the other seeds go on"),
-        ("1", "training stops"),
-    ]
+    form = re.compile(r"seed (.): loss or gradient not finite from step (\d+) on: (.*)")
+    told = [form.fullmatch(word) for word in words]
+    wanted = [("0", "the other seeds go on"), ("1", "training stops")]
+    assert [t and (t[1], t[3]) for t in told] == wanted
     first, last = (int(t[2]) for t in told)
     assert max(line["step"] for line in lines(folder) if "loss" in line) == last + 2 - last % 2 < 40
     found = records.read(Result, folder / "result.json").rows
@@ -97,9 +93,8 @@ def test_the_newest_checkpoint_from_before_is_kept_and_taken(diverged):
 def test_it_is_not_trained_again(diverged, asked, tmp_path):
     folder = shutil.copytree(diverged[0], tmp_path / diverged[0].name)
     before = result(folder)
-    assert {row.reason for row in evaluate_again(folder, {"lengths": (16, 20)}).rows} == {
-        Reason.DIVERGED
-    }
+    rows = evaluate_again(folder, {"lengths": (16, 20)}).rows
+    assert {row.reason for row in rows} == {Reason.DIVERGED}
     (folder / "result.json").unlink()
     trained = [line for line in lines(folder) if "loss" in line]
     again = execute(asked, tmp_path)

@@ -125,12 +125,8 @@ def test_a_scaling_within_the_training_length_scores_what_the_model_scores(asked
     assert seconds["pi", 64, 0] is None  # it was compiled in them
 
 
-SWAPS = (
-    "window(window=2040)",
-    "window(window=2048)",
-    "lm_infinite(sinks=10)",
-    "lm_infinite(sinks=12)",
-)
+SWAPS = "window(window=2040)", "window(window=2048)"
+SWAPS += "lm_infinite(sinks=10)", "lm_infinite(sinks=12)"
 
 
 def test_a_pass_is_shared_only_where_it_is_the_same_by_construction():
@@ -149,14 +145,8 @@ def test_scalings_share_the_pass_of_rope_where_they_are_rope():
     members = make("rope(base=5e5)", DIMS._replace(train_len=64))
     same = "pi", "ntk", "dynamic_ntk", "yarn", "llama3", "mrrope", "rerope(window=63)"
     same += "lm_infinite", "streaming", "self_extend", "leaky_rerope", "chunk"
-    others = "clipped_rope", "yarn(factor=3.0)", "yarn(attention_factor=1.1)", "ntk[::2]"
-    others += (
-        "rerope",
-        "rerope(window=62)",
-        "streaming(window=59)",
-        "self_extend(group=2)",
-        "string",
-    )
+    others = "clipped_rope", "yarn(factor=3.0)", "yarn(attention_factor=1.1)", "ntk[::2]", "string"
+    others += "rerope", "rerope(window=62)", "streaming(window=59)", "self_extend(group=2)"
     config = EvalConfig(lengths=(64, 128), swaps=(*same, *others), last=16).resolved(64)
     computed = {(str(p.way), p.length): p.computed() for p in plan(members, config)}
     assert {way for way, n in computed if computed[way, n] == computed["", 64]} == {"", *same}
@@ -251,9 +241,8 @@ def test_a_passkey_is_hidden_at_every_depth_and_all_of_it_is_seen(model):
             digits.add(key)
             assert len(tokens) == length + 1 and at == number % 8 / 7
             assert len(key) == 5 and text.endswith(f"The pass key is {key}")
-            before, after = text.split(
-                f"\nThe pass key is {key}. Remember it. {key} is the pass key.\n"
-            )
+            told = f"\nThe pass key is {key}. Remember it. {key} is the pass key.\n"
+            before, after = text.split(told)
             filler = before.partition("information there.\n")[2], after.partition("\nWhat is")[0]
             assert all(FILLER.decode().startswith(part[:80]) for part in filler)
             share = len(filler[0]) / len("".join(filler))
@@ -282,11 +271,8 @@ def test_a_passkey_counts_where_greedy_decoding_gives_all_of_it(model, monkeypat
     monkeypatch.setattr("pe_jax.evaluation.evaluate.windows", lambda *_: written)
     models = Models(model.graphdef, {0: model.params}, model.members)
     rows = evaluated(models, [], config, model.tokenizer).rows
-    assert [(str(row.replica), row.value) for row in rows] == [
-        ("sample 0", 100),
-        ("sample 1", 0),
-        ("sample 2", 100),
-    ]
+    right = [("sample 0", 100), ("sample 1", 0), ("sample 2", 100)]
+    assert [(str(row.replica), row.value) for row in rows] == right
     by_seed = dataclasses.replace(config, by="seed")
     (whole,) = evaluated(models, [], by_seed, model.tokenizer).rows
     assert whole.value == pytest.approx(200 / 3)
@@ -297,18 +283,14 @@ def test_a_finished_run_is_scored_by_prompts_and_places_too(tmp_path, book):
     one: its scores are those of that run.
     """
     config = {"pe": "rope", "lm": {"layers": 1, "model": 16, "heads": 2, "mlp": 16}}
-    config |= {
-        "train": {"steps": 4, "length": 256, "batch": 2},
-        "data": {"source": f"files:{book}"},
-    }
-    config |= {"run": {"seeds": (3,)}}
+    config |= {"train": {"steps": 4, "length": 256, "batch": 2}, "run": {"seeds": (3,)}}
+    config |= {"data": {"source": f"files:{book}"}}
     evaluation = {"lengths": (256,), "metrics": ("same_targets", "passkey"), "swaps": ()}
     evaluation |= {"targets": 16, "last": 8, "samples": 2, "split": "all"}
     trained = execute(Run.of(config | {"eval": evaluation}), tmp_path, verbose=False)
     child = config | {"train": {"init_from": str(tmp_path / trained.id), "steps": 0, "length": 256}}
-    scored = execute(
-        Run.of(child | {"eval": evaluation | {"by": "place"}}), tmp_path, verbose=False
-    )
+    by_place = Run.of(child | {"eval": evaluation | {"by": "place"}})
+    scored = execute(by_place, tmp_path, verbose=False)
     text, keys = ([r.value for r in scored.rows if r.metric == m] for m in evaluation["metrics"])
     assert len(text) == len(keys) == 2
     assert np.mean(text) == pytest.approx(trained.rows[0].value, rel=1e-6)

@@ -141,10 +141,8 @@ def test_variants_have_rows_depths_and_baselines_of_their_own(tmp_path):
     both = execute(Run.of(more), tmp_path)
     assert len(list(tmp_path.iterdir())) == 1  # nothing is trained again
     assert both.rows[:2] == first.rows and both.curves[:2] == first.curves
-    assert [(str(row.way), row.length) for row in both.rows[2:]] == [
-        ("ignore=0.98", 8),
-        ("ignore=0.98", 16),
-    ]
+    ways = [(str(row.way), row.length) for row in both.rows[2:]]
+    assert ways == [("ignore=0.98", 8), ("ignore=0.98", 16)]
     assert {(one.name, str(one.way), one.length) for one in both.baselines} == {
         (name, swap, length)
         for name in ("most frequent", "most frequent symbol", "guess")

@@ -63,6 +63,19 @@ class Failing(Encoding):
         return jnp.zeros((self.dims.heads, n.size))
 """
 """The end of a user's file: an encoding whose run fails."""
+STUDY = """
+from pe_jax.configs import base
+
+
+def get_config(arg="pe=rope"):
+    return base.get_config(arg)
+
+
+def get_sweep():
+    for spec in ("nope", "alibi"):
+        yield get_config(f"pe={spec}")
+"""
+"""A user's config: a sweep of two encodings."""
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(PRELOADED)

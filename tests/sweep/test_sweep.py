@@ -7,7 +7,7 @@ import types
 from pathlib import Path
 
 import pytest
-from commands import FAILING, ROOT, TINY, Lab, lines, result, run_of, tiny
+from commands import FAILING, ROOT, STUDY, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
 from pe_jax.commands.sweep import runs_of
@@ -41,18 +41,6 @@ print("GPU memory at once:", os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE"))
 print("malloc:", os.environ.get("GLIBC_TUNABLES"))
 """
 SECRET = "hunter2-of-the-environment"
-STUDY = """
-from pe_jax.configs import base
-
-
-def get_config(arg="pe=rope"):
-    return base.get_config(arg)
-
-
-def get_sweep():
-    for spec in ("nope", "alibi"):
-        yield get_config(f"pe={spec}")
-"""
 GRID = """
 import itertools
 
@@ -231,10 +219,8 @@ def test_overrides_reach_every_run(lab, study):
 def test_finished_runs_are_skipped_and_it_says_so(lab, study):
     workdir = study[0]
     before = {p: p.stat().st_mtime_ns for p in workdir.rglob("*") if p.is_file()}
-    own, alibi = (
-        f"--also={lab.folder / 'mine.py'}:Mine(slope=0.25)",
-        ROOT / "configs/base.py:pe=alibi",
-    )
+    own = f"--also={lab.folder / 'mine.py'}:Mine(slope=0.25)"
+    alibi = ROOT / "configs/base.py:pe=alibi"
     done = sweep(lab, workdir, own, config=alibi).wait()
     assert done.code == 0, done.err
     assert "2 of 2 runs were finished already: they are not run again" in done.out
@@ -294,9 +280,8 @@ def test_a_killed_sweep_and_then_two_at_once_end_well_with_each_run_done_once(la
     )
     killed = sweep(lab, tmp_path, "--jobs=1").until(lambda: lines(folders[0])).stop(signal.SIGKILL)
     assert killed.code == -signal.SIGKILL
-    both = [
-        sweep(lab, tmp_path, "--jobs=2", **where) for where in ({}, {"PYTHONPATH": str(lab.folder)})
-    ]
+    elsewhere = {"PYTHONPATH": str(lab.folder)}
+    both = [sweep(lab, tmp_path, "--jobs=2", **where) for where in ({}, elsewhere)]
     for one in both:
         assert one.wait().code == 0, one.err
         assert "failed" not in one.err

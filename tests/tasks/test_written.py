@@ -75,53 +75,36 @@ def test_examples(subtests):
             assert written(task, input) == answer
 
 
-@pytest.mark.parametrize(
-    ("task", "input", "steps"),
-    [
-        (
-            Addition(scratchpad=True),
-            "5 7 + 9 6 8",
-            [
-                "in 7 8 comp 7 + 8 + var = 1 5 + 0 = 1 5 out 5 var 1 re 5 + 9 6",
-                "in 5 6 comp 5 + 6 + var = 1 1 + 1 = 1 2 out 2 var 1 re 0 + 9",
-                "in 0 9 comp 0 + 9 + var = 9 + 1 = 1 0 out 0 var 1 re +",
-                "in 0 0 comp 0 + 0 + var = 0 + 1 = 1 out 1 var 0 re + thus 1 0 2 5 end",
-            ],
-        ),
-        (
-            Summation(scratchpad=True),
-            "3 + 8 + 6",
-            [
-                "in 3 comp 3 + var = 3 + 0 = out 3 var 3 = 3 re 8 + 6",
-                "in 8 comp 8 + var = 8 + 3 = out 1 1 var 1 1 = 1 re 6",
-                "in 6 comp 6 + var = 6 + 1 = out 7 var 7 = 7 re thus 7 end",
-            ],
-        ),
-        (
-            Parity(scratchpad=True),
-            "1 0 1 1",
-            [
-                "in 1 comp 1 ** var = 1 ** 0 out 1 var 1 re 0 1 1",
-                "in 0 comp 0 ** var = 0 ** 1 out 1 var 1 re 1 1",
-                "in 1 comp 1 ** var = 1 ** 1 out 0 var 0 re 1",
-                "in 1 comp 1 ** var = 1 ** 0 out 1 var 1 re thus 1 end",
-            ],
-        ),
-        (
-            Sort(scratchpad=True),
-            "4 1 4 0",
-            [
-                "in 4 out 0 re 1 4 4",
-                "in 1 out 1 re 4 4",
-                "in 4 out 4 re 4",
-                "in 4 out 4 re thus 0 1 4 4 end",
-            ],
-        ),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_scratchpads(task, input, steps):
-    assert written(task, input) == " # ".join(steps)
+STEPS = {
+    (Addition, "5 7 + 9 6 8"): (
+        "in 7 8 comp 7 + 8 + var = 1 5 + 0 = 1 5 out 5 var 1 re 5 + 9 6",
+        "in 5 6 comp 5 + 6 + var = 1 1 + 1 = 1 2 out 2 var 1 re 0 + 9",
+        "in 0 9 comp 0 + 9 + var = 9 + 1 = 1 0 out 0 var 1 re +",
+        "in 0 0 comp 0 + 0 + var = 0 + 1 = 1 out 1 var 0 re + thus 1 0 2 5 end",
+    ),
+    (Summation, "3 + 8 + 6"): (
+        "in 3 comp 3 + var = 3 + 0 = out 3 var 3 = 3 re 8 + 6",
+        "in 8 comp 8 + var = 8 + 3 = out 1 1 var 1 1 = 1 re 6",
+        "in 6 comp 6 + var = 6 + 1 = out 7 var 7 = 7 re thus 7 end",
+    ),
+    (Parity, "1 0 1 1"): (
+        "in 1 comp 1 ** var = 1 ** 0 out 1 var 1 re 0 1 1",
+        "in 0 comp 0 ** var = 0 ** 1 out 1 var 1 re 1 1",
+        "in 1 comp 1 ** var = 1 ** 1 out 0 var 0 re 1",
+        "in 1 comp 1 ** var = 1 ** 0 out 1 var 1 re thus 1 end",
+    ),
+    (Sort, "4 1 4 0"): (
+        "in 4 out 0 re 1 4 4",
+        "in 1 out 1 re 4 4",
+        "in 4 out 4 re 4",
+        "in 4 out 4 re thus 0 1 4 4 end",
+    ),
+}
+
+
+@pytest.mark.parametrize(("cls", "input"), STEPS)
+def test_scratchpads(cls, input):
+    assert written(cls(scratchpad=True), input) == " # ".join(STEPS[cls, input])
 
 
 def test_a_scratchpad_has_room_for_its_longest_answer():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import CASES, DIMS, WIDE, encodings
-from commands import Lab, run_of
+from commands import run_of
 from helpers import sampled
 
 from pe_jax.encoding import HOOKS, Encoding, overrides, seen
@@ -375,8 +375,7 @@ def test_a_wrong_hook_is_refused_before_a_run(tmp_path):
             run_of("rope", **{"eval.swaps": (f"{path}:{name}",)})
 
 
-def test_a_model_that_reads_later_tokens_of_the_text_is_refused(tmp_path):
-    lab = Lab(tmp_path, tmp_path / "programs")
+def test_a_model_that_reads_later_tokens_of_the_text_is_refused(lab, tmp_path):
     (tmp_path / "mine.py").write_text(FILE)
     letters = f"{tmp_path}/mine.py:Letters"
     for spec, values, words in (

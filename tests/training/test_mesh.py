@@ -5,7 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
-from commands import Lab, result, rewrite, run_of
+from commands import result, rewrite, run_of
 from test_train import CONFIG, LM
 
 from pe_jax.runs.execute import evaluate_again, execute
@@ -82,12 +82,6 @@ def test_an_array_is_split_along_its_largest_axis_that_fits():
         "none": ("seed",),
         "vector": ("seed",),
     }
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    cache = tmp_path_factory.getbasetemp() / "programs"
-    return Lab(tmp_path_factory.mktemp("lab"), cache)
 
 
 @pytest.fixture

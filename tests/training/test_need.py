@@ -22,12 +22,6 @@ TRAIN = TrainConfig(steps=2, steps_per_call=2, length=16, batch=4)
 TEXTS = [np.arange(2000) % 250]
 
 
-@pytest.fixture
-def free(monkeypatch):
-    """free(bytes) makes that many free."""
-    return lambda size: monkeypatch.setattr(need, "free_bytes", lambda devices: size)
-
-
 @pytest.mark.parametrize(
     "spec",
     [
