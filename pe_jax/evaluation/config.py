@@ -221,9 +221,8 @@ def variant(task: Task, text: str) -> Task:
     """The task with the fields of a text such as "ignore=0.98" or "types=2, deepest=12"; itself for
     "".
 
-    ValueError for a text that is no list of fields, for a field that the task does not have, with
-    the nearest name, for a value that it does not allow, and where the tokens are not the same: a
-    trained model could not read them.
+    ValueError for an unknown field, a wrong value, other tokens than the model was trained on, and
+    where the scored samples stay the same.
     """
     if not text:
         return task
@@ -232,8 +231,7 @@ def variant(task: Task, text: str) -> Task:
         fields = terms.Term.of(f"_({text})").fields
     except ValueError:
         raise ValueError(
-            f'eval.variants: cannot read {text!r}; a variant is "field=value", or several such '
-            "with commas between them, the values Python literals"
+            f"eval.variants: cannot read {text!r}; a variant is field=value, ..., Python literals"
         ) from None
     known = [f.name for f in dataclasses.fields(task) if f.init and f.name != "causal"]
     for field in fields:
@@ -248,4 +246,6 @@ def variant(task: Task, text: str) -> Task:
             f"eval.variants: {name} has {made.vocab()} tokens with {text!r} and {task.vocab()} in "
             "training: a variant must have the same"
         )
+    if made.scored_form() == task.scored_form():
+        raise ValueError(f"eval.variants: {text!r} changes no sample that is scored: leave it out")
     return made

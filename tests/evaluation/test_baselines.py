@@ -127,6 +127,7 @@ def test_a_variant_has_other_values_of_the_fields_it_names():
         ("0.5", "cannot read '0.5'"),
         ("ignore=0.5)", "a variant is"),
         ("causal=False", "no field 'causal'"),
+        ("ignore=0.8", "changes no sample"),
     ],
 )
 def test_a_variant_that_is_not_possible_is_refused(text, said):
