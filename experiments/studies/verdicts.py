@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 from scipy.stats import spearmanr
 
-from configs import carriers, code_8, hybrids, markov_masked, noise, rope_base
+from configs import carriers, code_8, hybrids, markov_masked, noise, rope_base, tasks_solved
 from configs.carriers import DELTA, KIMI
 from configs.masked_text import DIFFUSION, SWAPS
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
@@ -436,13 +436,13 @@ def of_carriers(study: Study) -> Iterator[str]:
 
 
 def of_tasks_solved(study: Study) -> Iterator[str]:
-    reach: dict[tuple[str, str, str], float | None] = {}  # in L; None where too few have solved
+    reach: dict[tuple[str, str], float | None] = {}  # in L; None where too few have solved
     for run in study.runs.values():
         task, length = run.config["task"], run.train.length
         name = "copy" if "UniqueCopy" in task["name"] else task["name"]
         at = {n: values(study, run, "exact_match", n) for n in run.config["eval"]["lengths"]}
         solved = [seed for seed, value in at[length].items() if value >= 99]
-        key = name, task.get("order", ""), run.label.partition("(")[0]
+        key = name, run.label.partition("(")[0]
         reach[key] = None
         if len(solved) >= 4:
             held = {
@@ -452,20 +452,19 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
         means = ", ".join(f"{n}: {_mean(own):.0f}" for n, own in at.items())
         far = "undecided" if reach[key] is None else f"generalises to {reach[key]:g} L"
         seeds = f"{len(solved)} of {len(at[length])} seeds have solved it"
-        yield f"{' '.join(filter(None, key))}: {seeds}, {far} ({means} %)"
+        yield f"{' '.join(key)}: {seeds}, {far} ({means} %)"
 
-    def verdict(keys: Sequence[tuple[str, str, str]], least: float = 0.0, below: float = math.inf):
+    def verdict(keys: Sequence[tuple[str, str]], least: float = 0.0, below: float = math.inf):
         known = [reach.get(key) for key in keys]
         holds = all(least <= far < below for far in known if far is not None)
         return words(None if holds and None in known else holds)
 
-    add, other = ("addition", "reversed_answer"), ("addition", "reversed")
-    alone = [(*add, name) for name in ("nope", "rope", "alibi", "randomized")] + [(*other, "nope")]
-    yield f"1. position_coupling to 6 L: {verdict([(*add, 'position_coupling')], 6)}"
-    yield f"2. abacus to 5 L: {verdict([(*other, 'abacus')], 5)}"
+    alone = [("addition", name) for name in tasks_solved.PLAIN]
+    yield f"1. position_coupling to 6 L: {verdict([('addition', 'position_coupling')], 6)}"
+    yield f"2. abacus to 5 L: {verdict([('addition', 'abacus')], 5)}"
     yield f"3. No other encoding adds to 1.5 L: {verdict(alone, below=1.5)}"
-    yield f"4. nope copies to 1.5 L: {verdict([('copy', '', 'nope')], 1.5)}"
-    ropes = [("copy", "", "rope"), (*add, "rope")]
+    yield f"4. nope copies to 1.5 L: {verdict([('copy', 'nope')], 1.5)}"
+    ropes = [("copy", "rope"), ("addition", "rope")]
     yield f"5. rope not to 1.1 L: {verdict(ropes, below=1.1)}"
 
 
