@@ -182,7 +182,7 @@ class Encoding:
 
     def locate(self, params: Params, x: Float[Array, "L D"], pos, before) -> Coords:
         """What this encoding's own hooks get as q_pos and k_pos, from a layer's normalised input x
-        in float32; 0 where there is no token, as in `positions`.
+        in float32; where there is no token (see `positions`), x is 0.
 
         `before` is the last row located so far (None at the start of a sequence), so that prefix
         sums go on through decoding and memory.

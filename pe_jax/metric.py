@@ -142,7 +142,7 @@ class TextMetric(Metric):
     by_position: bool = False
     """Whether every row of its windows is scored, so that results can be drawn by position."""
     compares: Literal["", "divergence", "choices", "keys", "context"] = ""
-    """What is computed with the model as it is in windows of its training length: the divergence
+    """What is computed with the model as it is in windows of eval.reference tokens: the divergence
     from it, or whether the most likely token is another, which `value` then gets in place of -ln p;
     or key tokens, which alone are scored. context: -ln p in short windows minus -ln p.
     """
@@ -278,7 +278,7 @@ class Request:
         return ValueError(
             f"the sentences of {name} alone have {needed - 1 + self.before} tokens, got the length "
             f"{self.evaluated}: give eval.lengths of at least {needed - 1 + self.before} (the "
-            "training length is always among them)"
+            "training length may be among them)"
         )
 
 

@@ -62,7 +62,7 @@ def sentence(reason: Reason, at: int | None, free: int | None) -> str:
 def in_bytes(number: int) -> str:
     """A number of bytes, as in "41.2 GB"."""
     units = (10**12, "TB"), (10**9, "GB"), (10**6, "MB")
-    unit, name = next((unit for unit in units if number >= unit[0]), units[-1])
+    unit, name = next((unit for unit in units if number >= 0.9995 * unit[0]), units[-1])
     return f"{number / unit:.3g} {name}"
 
 
@@ -383,7 +383,7 @@ class Result(Begun):
 
 
 def few(items: Sequence[Any]) -> str:
-    """The items with commas; of more than eight the first, the last and how many there are."""
+    """The items with commas; of more than eight the first two, the last and how many."""
     if len(items) > 8:
         return f"{items[0]}, {items[1]}, ..., {items[-1]} ({len(items)})"
     return ", ".join(map(str, items))

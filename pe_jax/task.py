@@ -30,8 +30,8 @@ class Sample(NamedTuple):
     targets: Int[Array, "S"]
     """The target at each token."""
     scored: Bool[Array, "S"] | Float[Array, "S"]
-    """Where a prediction counts, in the loss and in every metric. Of a window of text it may be
-    float, weights w: the loss is then the mean of -w ln p over all tokens.
+    """Where a prediction counts: in the loss (unless train.loss is all) and the metrics of samples.
+    Of a window of text it may be float, weights w: the loss is the mean of -w ln p over all tokens.
     """
 
 
@@ -50,9 +50,8 @@ class Task:
     reads_text: ClassVar[bool] = False
     """Whether its samples are windows of the text of section `data` (`cut`), and not drawn."""
     nested: ClassVar[bool] = False
-    """Whether the sample of length n is part of each longer sample with the same key, its last n
-    tokens, or of a task that `masks` those in the middle: there targets are then the same at every
-    evaluation length.
+    """Whether the sample of length n is part of every longer one with the same key: its last n
+    tokens, or the middle n if the task `masks`. Its targets are then the same at every length.
     """
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "exact_match")
     """Its metrics, by their names in metrics.METRICS, where eval.metrics names none."""

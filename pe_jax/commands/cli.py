@@ -12,6 +12,7 @@ import functools
 import importlib
 import inspect
 import os
+import re
 import shlex
 import sys
 import textwrap
@@ -117,7 +118,8 @@ def carry_out(
     """The exit code of command(): 2 after a user's mistake, which is one line. An error outside
     `mistakes`, Refused and OSError has its traceback.
     """
-    argv = sys.argv
+    home = re.compile("(--(config|data_dir|out|store|workdir)=)~(?=/)")  # which shells leave
+    argv = [home.sub(lambda m: m[1] + os.path.expanduser("~"), word) for word in sys.argv]
     if "config" in options:  # config_file.read parses the fields, when it has the config
         argv = [argument for argument in argv if not argument.startswith("--config.")]
     flags.FLAGS(argv[:1])  # the flags of libraries, which absl wants parsed

@@ -7,10 +7,10 @@ trained.
                     [--variant="ignore=0.98" ...] [--last=1024 --targets=4096]
                     [--out=DIR2]
 
-DIR is one run's folder or a work directory: then all its finished runs are evaluated. Defaults are
-those of each run's config. Scores are kept in RUN/scores.jsonl, after Ctrl-C too, and not computed
-again. --out writes the tables, figures and page of these evaluations, as `pe-jax report` does.
-RUN/result.json does not change.
+--workdir is one run's folder, or a work directory: then its finished runs are evaluated, of several
+train.rates the best. Defaults are those of each run's config. Scores are kept in RUN/scores.jsonl,
+after Ctrl-C too, and not computed again. --out writes the tables, figures and page of these
+evaluations, as `pe-jax report` does. RUN/result.json does not change.
 """
 
 from __future__ import annotations

@@ -75,11 +75,10 @@ def main() -> int:
     if _DRY_RUN.value:
         print(_said(run, estimate(run, _WORKDIR.value)))
         return 0
-    folder = Folder.of(run.id, _WORKDIR.value)
     result = execute(run, _WORKDIR.value, cli.command_line())
     choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or (), about.family)
     console.publish([result], out, answer=answer.sheet(choices))
-    print(folder.path / "result.json")
+    print(Folder.of(run.id, _WORKDIR.value).path / "result.json")
     return 0
 
 

@@ -46,7 +46,7 @@ def main() -> int:
     references = [published.read(path) for path in _REFERENCE.value]
     remedy = "make some with `pe-jax sweep --config=FILE --workdir={}`"
     results = study.load(*workdirs, remedy=remedy, warn=damages.append)
-    of_runs = [folder for folder in workdirs if not (folder / "runs.jsonl").is_file()]
+    of_runs = [folder for folder in workdirs if any(folder.glob("*/result.json"))]
     if (damages or of_runs or workdirs[1:]) and out.resolve() in map(Path.resolve, workdirs):
         raise ValueError(f"--out={out} has the records that are read: name another folder")
     standings = [run for folder in of_runs for run in status.standings(folder)]

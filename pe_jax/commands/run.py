@@ -34,8 +34,7 @@ def main() -> int:
     from pe_jax.runs.folder import Folder
 
     run, workdir, command = runs[0], _WORKDIR.value, _COMMAND.value or cli.command_line()
-    folder = Folder.of(run.id, workdir)
-    finished = len(runs) == 1 and folder.complete(run.run.seeds, run.asked()) is not None
+    finished = len(runs) == 1 and Folder.of(run.id, workdir).complete(run.run.seeds, run.asked())
     for line in console.natures(run) if run.train.steps and not finished else ():
         print(line, file=sys.stderr)
     result = rates.execute_best(runs, workdir, command)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pe_jax.runs.run import Run
     from pe_jax.sweep.queue import Item
 
-    Study = tuple[dict[str, Any], tuple[Run, ...]]  # a config, and its run at each of its rates
+    Study = tuple[Run, ...]  # the run of a config at each of its rates
 
 BASE = "pe_jax.configs.base"
 STOPPED = "stopped, runs go on from their last checkpoint"
@@ -59,13 +59,12 @@ def main() -> int:
     file = config_file.read(_CONFIG.value)
     with contract.calling(_CONFIG.value, f"{file.module.__file__}:", config_file.SAID):
         made = runs_of(file.module, file.config, file.fields, terms.elements(_ALSO.value))
-    configs = [config.to_dict() for config in made]
     from pe_jax.runs import rates
     from pe_jax.sweep import queue
 
     queue.check_engine(_ENGINE.value, _ADDRESS.value)
     shard = queue.parse_shard(_SHARD.value, environment)
-    studies = _distinct([(config, rates.runs_of(config)) for config in configs])
+    studies = _distinct([rates.runs_of(config.to_dict()) for config in made])
     if not studies:
         raise ValueError("get_sweep() of --config lists no run")
     part = shard.own(studies)
@@ -82,7 +81,7 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
     from pe_jax.sweep import queue, status
 
     out, workdir = console.folder(_OUT.value), Path(_WORKDIR.value)
-    _check([run for study in part if not _result(study) for run in study[1]])
+    _check([run for study in part if not _result(study) for run in study])
     also = [f"--also={_ALSO.value}"] * bool(_ALSO.value)
     words = [f"--config={_CONFIG.value}", *also, *config_file.words(), "--workdir=DIR"]
     command = shlex.join(["pe-jax", "sweep", *words])  # without the flags of this machine
@@ -91,21 +90,21 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
     if failed is None:
         return cli.stopped(STOPPED)
     chosen = []
-    for config, runs in part:
+    for runs in part:
         if len(runs) > 1 and not {run.id for run in runs} & failed.keys():
             try:
-                chosen.append(_best(config, runs))
+                chosen.append(_best(runs))
             except Refused as error:
                 failed[runs[0].id] = str(error)
     best = queue.run_all(chosen, command, *by)
     if best is None:
         return cli.stopped(STOPPED)
     failed |= best
-    ids = {run.id for _, runs in studies for run in runs}
+    ids = {run.id for runs in studies for run in runs}
     standings = [run for run in status.standings(workdir) if run.id in ids]
     fallen = {run.id for run in standings if run.state == "failed"}  # of other shards, too
-    theirs = [s for s in studies if s not in part and not fallen & {run.id for run in s[1]}]
-    others = sum(_result(study) is None for study in theirs)
+    theirs = [s for s in studies if s not in part and not fallen & {run.id for run in s}]
+    others = sum(map(_pending, theirs))
     results = [result for study in (part if others else studies) if (result := _result(study))]
     if results:
         missing = [*console.missing(standings, results).values()]
@@ -114,7 +113,7 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
     if others:
         left = f"{others} of {len(studies)} runs are still to be done by other shards"
         print(left, file=sys.stderr)
-    names = labels.names([run for _, runs in studies for run in runs])
+    names = labels.names([run for runs in studies for run in runs])
     for id, reason in failed.items():
         log = workdir / id / "log.txt"
         where = f" ({log})" if log.exists() else ""
@@ -153,43 +152,53 @@ def _item(run: Run, config: dict[str, Any], asked: str | None) -> Item:
 def _at_each_rate(studies: Sequence[Study]) -> list[Item]:
     from pe_jax.runs import rates
 
-    items = []
-    for _, runs in studies:
-        several = len(runs) > 1
-        for run in map(rates.trial, runs) if several else runs:
-            items.append(_item(run, run.config, None if several else run.asked()))
-    return items
+    each = ((run, len(runs) > 1) for runs in studies for run in runs)
+    asked = [(rates.trial(run), None) if several else (run, run.asked()) for run, several in each]
+    return [_item(run, run.config, what) for run, what in asked]
 
 
-def _best(config: dict[str, Any], runs: Sequence[Run]) -> Item:
+def _best(runs: Study) -> Item:
     # The run that is evaluated: the only one, or the one at the best of several rates. Refused if
     # none can be chosen.
     from pe_jax.runs import rates
 
     if len(runs) == 1:
-        return _item(runs[0], config, runs[0].asked())
+        return _item(runs[0], runs[0].config, runs[0].asked())
     run, tried = rates.best(runs, _WORKDIR.value)
-    return _item(run, config, run.asked([one.rate for one in tried]))
+    every = [one.rate for one in tried]
+    config = run.config | {"train": run.config["train"] | {"rates": every}}
+    return _item(run, config, run.asked(every))
 
 
 def _result(study: Study) -> Result | None:
     # None if it has not finished, or lacks what is asked for
     try:
-        return _best(*study).result
+        return _best(study).result
     except Refused:  # no rate can be chosen yet
         return None
+
+
+def _pending(study: Study) -> bool:
+    # Whether a shard has to do it yet; no longer where no rate can be chosen of those tried
+    try:
+        return _best(study).result is None
+    except Refused:
+        return any(item.result is None for item in _at_each_rate([study]))
 
 
 def _check(left: list[Run]) -> None:
     # Prints doubts about the text of the runs that are left. Refused if a run cannot begin.
     from pe_jax.commands import console
+    from pe_jax.runs.progress import Display
 
     for run in {run.encodings: run for run in left}.values():
         for line in console.natures(run):
             print(line)
     by_needs = {repr((run.data, run.eval, run.train.length, run.train.batch)): run for run in left}
     for run in by_needs.values():
-        for doubt in run.load().trained.about.doubts():  # load refuses text that is too short
+        with Display():  # a large text is read into the store
+            about = run.load().trained.about  # refused if it is too short
+        for doubt in about.doubts():
             print(f"note: {doubt}")
 
 
@@ -224,9 +233,9 @@ def _distinct(studies: list[Study]) -> list[Study]:
     # run has one result.
     known: dict[str, Study] = {}
     for study in studies:
-        for run in study[1]:
+        for run in study:
             first = known.setdefault(run.id, study)
-            parts = [[(of.eval, of.run, of.train) for of in runs] for _, runs in (study, first)]
+            parts = [[(of.eval, of.run, of.train) for of in runs] for runs in (study, first)]
             if parts[0] != parts[1]:
                 raise ValueError(
                     f"two runs of the sweep train the same, {run.label}, and differ in section "

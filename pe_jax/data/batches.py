@@ -69,7 +69,7 @@ class Batches:
         seed: int,
         bos: int | None = None,
     ):
-        documents = _checked(documents, length)
+        documents = checked(documents, length)
         self.windows, self.batch, self.bos = _Windows(documents, length), batch, bos
         self.epoch = self.windows.count * -(-SHUFFLED // self.windows.count)
         # Grain's seed for what stands one transformation behind its source.
@@ -111,7 +111,7 @@ class Segments:
         memory: int,
         bos: int | None = None,
     ):
-        documents = _checked(documents, length)
+        documents = checked(documents, length)
         size = FOLLOWED * -(-memory // length) * length
         counts = np.maximum(0, -(-(documents.sizes - length) // size))  # of pieces
         numbers = np.repeat(np.arange(len(documents)), counts)
@@ -147,7 +147,8 @@ def stack(replicas: Sequence[Batches] | Sequence[Segments], first: int, count: i
     return jax.tree.map(lambda *a: np.stack(a).reshape(*lead, *a[0].shape), *items)
 
 
-def _checked(documents: Sequence[np.ndarray], length: int) -> Documents:
+def checked(documents: Sequence[np.ndarray], length: int) -> Documents:
+    """The documents; ValueError if none has a window."""
     documents = Documents.of(documents)
     longest = int(documents.sizes.max(initial=0))
     if longest < length + 1:

@@ -102,7 +102,7 @@ class Corpus:
         lines = io.BytesIO(self.names) if isinstance(self.names, bytes) else self.names.open("rb")
         with lines:
             line = next(itertools.islice(lines, int(self.numbers[split][place]), None))
-        return os.fsdecode(line.removesuffix(b"\n"))
+        return line.removesuffix(b"\n").decode(errors="replace")
 
     def describe(
         self, trained_on: Corpus | None = None, splits: Iterable[str] = HELD_OUT

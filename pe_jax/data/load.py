@@ -140,8 +140,8 @@ def files(where: str, root: str = "") -> Source:
     directory if that is empty. In a folder every file whose name ends in .txt, .text, .md, .py or
     .jsonl, with or without .gz, .xz or .zst, or in .parquet is read, at any depth, hidden ones
     excepted; a file or a glob may have any name. A row of .jsonl or .parquet is a document, its
-    field "text". A file that ends in .bin, with a tokenizer.json beside it, has tokens of nanoGPT
-    or llm.c.
+    field "text". A file that ends in .bin has tokens of nanoGPT or llm.c, by the tokenizer.json
+    beside it; in a folder without that it is left out.
 
     A folder with the folders train, valid (or validation) and test is split by these; without valid
     a twentieth of train is validation text. Otherwise ten or more documents are split by name, and
@@ -254,7 +254,7 @@ def _documents(files: Listed) -> Iterator[Document]:
                 with _opened(path) as file:
                     yield Document(name, _utf8(file.read()))
         except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-            if getattr(error, "errno", None):
+            if getattr(error, "errno", None) or isinstance(error, FileNotFoundError):
                 raise
             raise ValueError(f"{path} is truncated or damaged ({error}); pack it again") from error
         except UnicodeDecodeError as error:

@@ -8,8 +8,9 @@ the depth of each retrieved item.
                     these samples; only where more than one token of a sample is scored
     guess           `Task.guess`, where the task has it
     bayes           `Task.bayes`, where the task has it
-    3-gram          the counts of the labels behind the last three tokens in as many other samples,
-                    and one more of each, where the task has `Task.distances`
+    3-gram          the counts of the labels behind the last three tokens, elsewhere called a
+                    4-gram, in as many other samples, and one more of each, where the task has
+                    `Task.distances`
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ def baselines(task: Task, n: int, config: EvalConfig, way: Way = AS_TRAINED) -> 
 
 
 CONTEXT = 3
-"""How many tokens an n-gram predicts from."""
+"""Tokens of context; elsewhere the n of an n-gram counts the predicted token, too."""
 
 
 # The tokens 2, 1 and 0 places before each of the tokens [B, S]: [B, S, CONTEXT], -1 before the

@@ -17,7 +17,7 @@ from pe_jax.record import AS_TRAINED, Replica, Way
 from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 
-ALWAYS = "(the training length is always among them)"
+ALWAYS = "(the training length may be among them)"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +59,8 @@ class EvalConfig:
     """What has a score of its own: seed, each seed's model, over all windows; or place, for a run
     of one seed, each place of the text and each prompt, computed one at a time."""
     reference: Count | None = None
-    """The length in tokens within which the model as it is is what kl, changed and longppl compare
-    with; None: the training length."""
+    """The context, in tokens, of the unchanged model that kl, changed and longppl compare with;
+    None: the training length."""
     weights: Literal["float32", "bfloat16"] = "float32"
     """The dtype that matrices are stored in while they are scored; vectors, as of norms, stay
     float32."""
@@ -76,7 +76,8 @@ class EvalConfig:
         """With the defaults that depend on training and the task: the training length joins
         `lengths`, the memory of training joins `memory`. ValueError where values do not fit.
         """
-        half = max(1, train_len // 2)
+        if self.rate and _rate(task) is None:
+            raise ValueError("eval.rate is of masked text: leave it unset, or use task=masked_text")
         joins = self.by == "seed" or max(self.lengths) > train_len
         config = dataclasses.replace(
             self,
@@ -85,7 +86,7 @@ class EvalConfig:
             swaps=tuple(dict.fromkeys(self.swaps)),
             variants=tuple(dict.fromkeys(self.variants)),
             reference=self.reference or train_len,
-            last=self.last or half,
+            last=self.last or max(1, train_len // 2),
             rate=self.rate or _rate(task),
             memory=tuple(sorted({*self.memory, memory} - {0})),
         )
@@ -149,8 +150,6 @@ def _check_text(config: EvalConfig, task: Task) -> None:
                 f"eval.metrics: {metric.name} does not go with {type(task).__name__}, which hides "
                 f"{'tokens' if task.masks() else 'no token'}: use {', '.join(known)}"
             )
-    if config.rate and not task.masks():
-        raise ValueError("eval.rate is of masked text: leave it unset, or use task=masked_text")
     if config.memory and not task.causal:
         raise ValueError("segment memories are for decoders: leave eval.memory and lm.memory unset")
     windows = [metric for metric in metrics if isinstance(metric, TextMetric)]

@@ -53,7 +53,7 @@ def evaluate(
 
     `threads` passes run at a time. After each the session's history gets a line, and the evaluation
     is interrupted when `session.stop` says so. A `known` score is not computed, and also serves
-    ways that share its pass, whose scores come first. It changes no other score.
+    ways that share its pass, whose scores come first.
     """
     session = session or Session()
     passes = plan(models.encodings, config, models.segment, models.task)
@@ -132,8 +132,8 @@ def estimate(
 def cuts_of(
     documents: Sequence[np.ndarray], config: EvalConfig, tokenizer: Tokenizer
 ) -> dict[tuple[str, int], Windows]:
-    """The windows of every metric at every length; of a metric that compares with the model as it
-    is also at eval.reference. Prompts that two metrics share are written once. ValueError where the
+    """The windows of every metric at every length, and of one that `compares` also at
+    eval.reference. Prompts that two metrics share are written once. ValueError where the
     text does not suffice.
     """
     cuts, written = dict[tuple[str, int], Windows](), dict[tuple[Any, int], Windows]()

@@ -61,9 +61,9 @@ class Pass(NamedTuple):
     """
 
     def computed(self) -> Pass:
-        """The pass in a form that ways of equal scores share: without its way, with RoPE in place
-        of encodings that are RoPE in a sequence of this length, and without windows at the end that
-        hide nothing in it. A pass with a memory is shared by no other way.
+        """The pass without what changes no score, so that ways can share it: without its way, with
+        RoPE for encodings that equal it at this length, and without the last members of the spec if
+        they are windows that hide nothing. A pass with a memory is shared by no other way.
         """
         if self.way.memory:
             return self

@@ -92,10 +92,8 @@ class TextScorer:
         cut, took, given = self.cuts[names[0], part.length].of(replica), 0.0, ()
         options: dict[str, Any] = {}
         diverging = [n for n in names if getattr(named(n), "compares", "") in COMPARED]
-        if diverging:
-            rows, seconds = self._kept("rows", diverging[0], replica)
-            if isinstance(rows, Missing):
-                return rows, took
+        rows, seconds = self._kept("rows", diverging[0], replica) if diverging else (None, 0.0)
+        if isinstance(rows, np.ndarray):
             same = part == self.reference  # the pass has these rows itself
             given = copies(self.programs.session.mesh, rows), np.int32(cut.first)
             options, took = {"same": same}, seconds if same else 0.0
@@ -152,6 +150,8 @@ class TextScorer:
             if targets.ndim == 3:
                 choice = int(cut.metric.masks == "choices")
                 targets = targets[..., COMPARED.get(compares, choice)]
+            elif compares in COMPARED:  # there is nothing to compare with
+                targets, _ = self._kept("rows", key.metric, key.replica)
             if compares == "keys":
                 keys, _ = self._kept("keys", key.metric, key.replica)
                 if isinstance(keys, Missing):
@@ -227,16 +227,16 @@ def score_samples(programs: Programs, job: Job) -> list[Scored]:
         made = Predictions(which, right, nats, label_nats, best, distance)
         row, curve = Row(**key._asdict(), value=metrics[name].score(made, last)), None
         if metrics[name].by_depth and depth is not None:
-            curve = _by_depth(key, right, which, depth)
+            curve = _by_depth(key, metrics[name], made, last, depth)
         scored.append(Scored(row, curve))
     return scored
 
 
-# The share of right predictions by depth, in percent.
-def _by_depth(key: Key, right: np.ndarray, scored: np.ndarray, depth: np.ndarray) -> Curve:
-    bins = np.minimum(depth[scored] * DEPTHS, DEPTHS - 1).astype(int)
-    every = np.bincount(bins, minlength=DEPTHS)
-    hits = np.bincount(bins[right[scored]], minlength=DEPTHS)
-    value = tuple(100 * float(h / n) if n else None for h, n in zip(hits, every, strict=True))
+# The metric's value by depth, from the samples with a scored token in a bin.
+def _by_depth(key: Key, metric: SampleMetric, made: Predictions, last: int, depth: Any) -> Curve:
+    bins = np.minimum(np.floor(depth * DEPTHS), DEPTHS - 1)
+    inside = [made.scored & (bins == bin) for bin in range(DEPTHS)]
+    parts = [Predictions(*(a[at.any(axis=1)] for a in (at, *made[1:]))) for at in inside]
+    value = tuple(metric.score(part, last) if part.scored.any() else None for part in parts)
     position = tuple((bin + 0.5) / DEPTHS for bin in range(DEPTHS))
     return Curve(**key._asdict(), position=position, value=value)

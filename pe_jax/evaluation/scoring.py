@@ -163,9 +163,7 @@ def _by_segments(model: LM, encodings: tuple[Encoding, ...], tokens, keys, segme
 
 
 SEEDS = {"test": 2**32 - 1, "valid": 2**32 - 2}
-"""The seeds of the samples that are evaluated, by `eval.split`. Keys of training are folded in
-another way, so that even a run of these seeds would not meet them.
-"""
+"""The seeds of the samples that are evaluated, by `eval.split`; those of runs are below 2**31."""
 
 
 class Answers(NamedTuple):

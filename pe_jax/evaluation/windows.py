@@ -56,7 +56,7 @@ class Windows:
     each: int = 1
     """Windows of each place of the text, one after another."""
     documents: np.ndarray | None = None
-    """int [W]: the document of each window, counted among those with targets."""
+    """int [W]: each window's document, counted among those with targets; None: prompts, masked."""
     at_least: int = 0
     """Of a part, the `last` of the whole: one program serves all parts."""
 
@@ -93,7 +93,7 @@ class Windows:
         return int(self.sizes[self.scored].sum(dtype=np.int64))
 
     def by_document(self, values: np.ndarray) -> tuple[float, ...]:
-        """Sums of `values` [W, n] of the last rows by document, where scored; () of prompts."""
+        """Sums of `values` [W, n] of the last rows, where scored, by document; () without these."""
         if self.documents is None:
             return ()
         scored = np.where(self.scored[:, -values.shape[1] :], values, 0).sum(axis=1, dtype=float)
@@ -132,8 +132,7 @@ class Windows:
                 values.append(part.value(targets[rows]))
             return tuple(depths.tolist()), tuple(values)
         assert isinstance(self.metric, TextMetric)
-        edges = np.geomspace(1, self.length + 1, CURVE_BINS + 1).round()
-        edges = np.unique(edges.astype(int))
+        edges = np.unique(np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int))
         scored = self.scored
         bins = np.digitize(1 + np.nonzero(scored)[1], edges) - 1
         nats, sizes = targets[scored], self.sizes[scored]
@@ -165,8 +164,8 @@ def windows(
         most = documents.sizes.max(initial=0)
         raise ValueError(
             f"no document of the {config.split} split has the {least} tokens that {metric} needs "
-            f"for the longest of eval.lengths; the longest document has {most}: give longer texts "
-            "or shorter lengths"
+            "for the longest of eval.lengths and eval.reference; the longest document has "
+            f"{most}: give longer texts or shorter lengths"
         )
     try:
         places = scorer.windows(long.sizes.tolist(), length, scope)
@@ -185,9 +184,11 @@ def windows(
     scored = np.stack([(row >= place.begin) & (row < place.end) for place in places])
     targets = tokens[:, 1:]
     sizes = np.ones_like(targets) if tokenizer is BYTES else tokenizer.sizes[targets]
+    count = scope.targets // scope.last if config.by == "place" else 1
+    made = functools.partial(Windows, scorer, length, tokens, sizes, each=len(places) // count)
     if not scorer.masks:
         _, of = np.unique([place.document for place in places], return_inverse=True)
-        return Windows(scorer, length, tokens, sizes, scored, bos=tokenizer.bos, documents=of)
+        return made(scored, bos=tokenizer.bos, documents=of)
     rates = np.array([[place.rate] for place in places])
 
     @functools.lru_cache(DRAWS)
@@ -199,15 +200,14 @@ def windows(
     ]
     hidden = np.where(rates > 0, np.stack(rows) < rates, scored)
     tokens[:, 1:] = np.where(hidden, ~targets, targets)
-    count = scope.targets // scope.last if config.by == "place" else 1
-    found, each = (hidden & scored).any(axis=1), len(places) // count
+    found = (hidden & scored).any(axis=1)
     if not all(of_place.any() for of_place in np.array_split(found, count)):
         raise ValueError(
             "none of the scored tokens is hidden: raise eval.rate, eval.last or eval.targets"
         )
     if scorer.masks == "bound":
-        return Windows(scorer, length, tokens, sizes, scored, weights=hidden / rates, each=each)
-    return Windows(scorer, length, tokens, sizes, scored & hidden, each=each)
+        return made(scored, weights=hidden / rates)
+    return made(scored & hidden)
 
 
 # Prompts as windows: the answers are scored, and a prompt of fewer than E + 1 tokens stands at the

@@ -7,7 +7,7 @@ teacher forcing; no text is generated. Scored are the tokens with a letter or a 
 answers, not the spaces, commas and "and" between several.
 
 What is other than in the generator: the draws (numpy's generator, from the number of the prompt;
-keys are of 48 x 90 words; needles stand in an order of their own in each prompt, which the
+keys are of 48 x 86 words; needles stand in an order of their own in each prompt, which the
 generator shuffles by the same seed every time), the essays (the text that is scored), sentences
 end at ". ", "! " or "? " (the generator asks nltk), and the length: the generator goes by steps
 made for 4,096 tokens and more, here as much text is given as fits, from the sentences alone on.

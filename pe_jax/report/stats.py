@@ -10,7 +10,6 @@ corrected by Holm's method, told some of them apart four times in five.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -32,11 +31,21 @@ def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) 
     base[replica], as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all
     the same number have p 0, or 1 if that is 0.
     """
+    from scipy import special  # scipy.stats would cost seconds
+
     if yes_or_no([base, *samples]):
         return [mcnemar(sample, base) for sample in samples]
     keys = sorted(base)
     differences = [[sample.get(key, math.nan) - base[key] for key in keys] for sample in samples]
-    return _p_values(np.reshape(differences, (len(samples), len(keys)))).tolist()
+    differences = np.reshape(differences, (len(samples), len(keys)))
+    n = (~np.isnan(differences)).sum(axis=1)
+    enough = n > 1
+    mean, error = np.full((2, len(n)), math.nan)
+    mean[enough] = np.nanmean(differences[enough], axis=1)
+    error[enough] = np.nanstd(differences[enough], axis=1, ddof=1) / np.sqrt(n[enough])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2 * special.stdtr(n - 1, -abs(mean / error))
+    return np.where(error == 0, mean == 0, p).tolist()
 
 
 def yes_or_no(samples: Iterable[Mapping[Any, float]]) -> bool:
@@ -49,10 +58,9 @@ def yes_or_no(samples: Iterable[Mapping[Any, float]]) -> bool:
 
 
 def mcnemar(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
-    """The two-sided p of McNemar's exact test (McNemar, 1947) of answers to the same questions: of
-    the n questions that only one of the two answers right, how likely the smaller side is at most
-    as small as it is, where each side has them with probability 1/2, times 2, at most 1. NaN
-    without a question that both were asked.
+    """The two-sided p of McNemar's exact test (McNemar, 1947) of answers to the same questions:
+    twice the probability, under binomial(n, 1/2), of a smaller side at most as small as that seen,
+    at most 1. n questions are answered right by only one of the two. NaN without a shared question.
     """
     shared = a.keys() & b.keys()
     only_a, only_b = sum(a[q] > b[q] for q in shared), sum(a[q] < b[q] for q in shared)
@@ -62,8 +70,8 @@ def mcnemar(a: Mapping[Any, float], b: Mapping[Any, float]) -> float:
 
 
 def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -> float:
-    """The p that a[replica] - b[replica], over the replicas that both have, has a mean within
-    `margin` of 0. NaN below two replicas.
+    """The p of the test that the mean of a[replica] - b[replica], over the replicas that both have,
+    is within `margin` of 0 (null: it is not). NaN below two replicas.
 
     By two one-sided paired t tests (TOST; Schuirmann, 1987) the larger of their p values;
     differences that are all the same number have p 0 within the margin, else 1. Of answers that are
@@ -86,10 +94,10 @@ def equivalence(a: Mapping[Any, float], b: Mapping[Any, float], margin: float) -
 
 
 def holm(p: Sequence[float] | np.ndarray) -> list[float]:
-    """The p values of one family, adjusted by Holm's step-down method (Holm, 1979): the least of m
-    times m, the next times m - 1 and so on, each at most 1 and not below the one before it. Those
-    up to 0.05 are significant, with a chance of at most 5 % that any of them is so wrongly. NaN,
-    where there was no test, stays NaN and does not count.
+    """The p values of one family, adjusted by Holm's step-down method (Holm, 1979): of m tests the
+    smallest p times m, the next times m - 1 and so on, each at most 1 and not below the one before
+    it. Those up to 0.05 are significant, with a chance of at most 5 % that any of them is so
+    wrongly. NaN, where there was no test, stays NaN and does not count.
     """
     values = np.asarray(p, float)
     tested = np.flatnonzero(~np.isnan(values))
@@ -115,40 +123,19 @@ def seeds_needed(deviation: float, difference: float, tests: int = 1) -> int:
 
 
 def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
-    """The p values of every model against the model number `first`, by `p_values`, of answers that
-    are right or wrong by `mcnemar`, adjusted by `holm` over all pairs of the models; NaN for
-    `first` itself and where there was no test.
+    """The p values of every model against the model number `first`, by `p_values`, adjusted by
+    `holm` over all pairs of the models; NaN for `first` itself and where there was no test.
 
     The family is that of all pairs because the same seeds decide which model is the best: counted
     for the pairs with it alone, as for a model named beforehand, the chance that a model as good as
     the best is told apart from it is 8 to 10 % of 7 models and 14 to 30 % of 54 that are all equal,
     at 3 to 10 seeds.
     """
-    seeds = sorted({seed for sample in samples for seed in sample})
-    values = np.array([[sample.get(seed, math.nan) for seed in seeds] for sample in samples])
     a, b = np.triu_indices(len(samples), 1)
-    if yes_or_no(samples):
-        p = [mcnemar(*pair) for pair in itertools.combinations(samples, 2)]
-    else:
-        p = _p_values(values[a] - values[b])
+    p = [p for i, one in enumerate(samples) for p in p_values(samples[i + 1 :], one)]
     adjusted = np.full((len(samples), len(samples)), math.nan)
     adjusted[a, b] = adjusted[b, a] = holm(p)
     return adjusted[first].tolist()
-
-
-def _p_values(differences: np.ndarray) -> np.ndarray:
-    # For each row of differences [pairs, replicas]; NaN of less than two.
-    from scipy import special  # scipy.stats would cost seconds
-
-    n = (~np.isnan(differences)).sum(axis=1)
-    enough = n > 1
-    mean, error = np.full((2, len(n)), math.nan)
-    kept = differences[enough]
-    mean[enough] = np.nanmean(kept, axis=1)
-    error[enough] = np.nanstd(kept, axis=1, ddof=1) / np.sqrt(n[enough])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        p = 2 * special.stdtr(n - 1, -abs(mean / error))
-    return np.where(error == 0, mean == 0, p)
 
 
 def unless_many(marks: Sequence[bool]) -> list[bool]:

@@ -61,7 +61,7 @@ Binned = dict[float, dict[Replica, float]]
 def load(
     *folders: str | Path, remedy: str = "", warn: Callable[[str], None] | None = None
 ) -> list[Result]:
-    """The results of each `<folder>/runs.jsonl`, or of every `<folder>/*/result.json`, by their id.
+    """The results of each `<folder>/*/result.json`, or without any of `<folder>/runs.jsonl`, by id.
 
     A run that stands there twice counts once, and one at a learning rate that another has tried
     does not count. A damaged record, and a second one of a run with other results, is left out, and
@@ -95,14 +95,13 @@ def load(
 
 def _records(folder: Path) -> dict[str, bytes]:
     # The records of a folder by the place where each stands.
-    published = folder / "runs.jsonl"
-    if published.is_file():
-        lines = enumerate(published.read_bytes().splitlines(), 1)
-        return {f"{published}, line {i}": line for i, line in lines if line}
-    texts = {}
+    texts, published = {}, folder / "runs.jsonl"
     for path in (one / "result.json" for one in atomic.entries(folder)):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             texts[str(path)] = path.read_bytes()
+    if not texts and published.is_file():
+        lines = enumerate(published.read_bytes().splitlines(), 1)
+        texts = {f"{published}, line {i}": line for i, line in lines if line}
     return texts
 
 
@@ -212,7 +211,7 @@ class Index(dict[Key, Cell]):
 
 
 class Evaluated(NamedTuple):
-    """At what one run was evaluated by one metric, sorted."""
+    """The replicas, ways and lengths of one run by one metric, each sorted."""
 
     replicas: tuple[Replica, ...]
     ways: tuple[Way, ...]
@@ -263,7 +262,7 @@ class Study:
         known = _metrics(results)
         scores = {result.id: _scores(result, known) for result in results}
         comparable = groups.comparable(results)
-        names = groups.names([group.runs[0] for group in comparable]) if comparable else []
+        names = groups.names([group.runs[0] for group in comparable])
         grouped = tuple(map(_group, names, comparable))
         for group in grouped:
             oracle = _oracle_of_text(group, scores)
@@ -396,19 +395,17 @@ def _group(name: str, group: groups.Comparable) -> Group:
 def _oracle_of_text(
     group: Group, scores: Mapping[str, Mapping[Key, Cell]]
 ) -> dict[tuple[Way, int], Cell]:
-    # Cells of the best oracle, at its longest length, at the lengths at which it gains LEAST or
-    # more, and at that of training.
+    # The cells of the oracle that is best at its longest useful length: at the training length, and
+    # at the lengths at which it gains LEAST or more.
     candidates = []
-    models = {run.id: run for run in group.runs}
-    for id, oracles in group.oracles.items():
-        if id in models:
-            cells = {}
-            for run in (models[id], *oracles):
-                key = run.id, AS_TRAINED, TEXT, run.train.length
-                cells[run.train.length] = scores[run.id].get(key, Cell())
-            start = cells.pop(group.train_length)
-            gained = {n: cell for n, cell in cells.items() if start.mean - cell.mean >= LEAST}
-            candidates += [{group.train_length: start} | gained] if gained else []
+    for model in group.runs:
+        cells = {}
+        for run in (model, *group.oracles.get(model.id, ())):
+            key = run.id, AS_TRAINED, TEXT, run.train.length
+            cells[run.train.length] = scores[run.id].get(key, Cell())
+        start = cells.pop(group.train_length)
+        gained = {n: cell for n, cell in cells.items() if start.mean - cell.mean >= LEAST}
+        candidates += [{group.train_length: start} | gained] if gained else []
     best = min(candidates, key=lambda cells: cells[max(cells)].mean, default={})
     return {(AS_TRAINED, n): cell for n, cell in best.items()}
 

@@ -53,8 +53,8 @@ class RunConfig:
     """Devices for seeds, data and parameters, such as data:8, seed:3,data:2 or data:2,fsdp:4
     (training/mesh.py); "": one device. It is not part of a run's id."""
     oracle_of: Natural = 0
-    """The training length of the runs of text beside which a report shows this run as "trained at
-    E", E being its own longer training length; 0: none. It is not part of a run's id."""
+    """Of an oracle, a run on text at a longer length: the training length of the runs that reports
+    compare with it; 0: it is none. It is not part of a run's id."""
 
     def __post_init__(self):
         check(self, "run.")

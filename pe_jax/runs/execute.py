@@ -116,7 +116,7 @@ def execute(
                     jsonl.read_lines(folder.metrics), run.train, run.task, run.run.seeds
                 ),
                 peak_memory_mib=environment.peak_memory_mib(),
-                digests={group.name: group.digest() for group in trained},
+                digests={folder.checkpoints(g.seeds).name: g.digest() for g in trained},
                 rates=tuple(tried),
             )
             folder.finish(result)
@@ -184,7 +184,8 @@ def evaluate_again(
         "run": finished.config["run"] | {"seeds": finished.seeds} | ({"mesh": ""} if seeds else {}),
     }
     run = Run.of(without_parent(path, asked))
-    text = run.load(finished.corpus.hash)
+    with Display(verbose):
+        text = run.load(finished.corpus.hash)
     _check_encodings(run, text)
     with Display(verbose) as display, locks.locked(path, wait=True), stopping() as stop:
         devices = None

@@ -62,9 +62,9 @@ class Folder:
     @property
     def begun_groups(self) -> list[tuple[int, ...]]:
         """The seeds of each program that has a checkpoint, the program of the lowest seed first."""
-        steps = (self.path / "checkpoints").glob("*/[0-9]*")
-        names = {path.parent.name for path in steps if SEEDS.fullmatch(path.parent.name)}
-        return sorted(tuple(map(int, name.split("-"))) for name in names)
+        steps = (self.path / "checkpoints").glob("*/*")
+        names = {path.parent.name for path in steps if path.name.isdecimal()}
+        return sorted(tuple(map(int, n.split("-"))) for n in names if SEEDS.fullmatch(n))
 
     def groups(self, seeds: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """The seeds of each program that trains these seeds: a seed stays in the program with which
@@ -83,8 +83,8 @@ class Folder:
     # Whether it has what is asked for
 
     def answer(self, seeds: Sequence[int], asked: str | None = None) -> Result | None:
-        """The result, if it is whole, of these seeds, and for what is `asked` (`Run.asked`); None:
-        whatever was scored. Scores may have lacked memory.
+        """result.json, if it is whole, of these seeds and answers what is `asked` (`Run.asked`;
+        None: anything), even if some scores ran out of memory.
         """
         try:
             result = self.result()

@@ -20,8 +20,8 @@ from pe_jax.training.step import model_size
 
 ADDED = {"rotary_pct": 1.0, "mscale_all_dim": 0.0, "truncate": True}
 ADDED |= {"masked_head": False, "special": ()}
-"""Fields of encodings and of `lm` with the value that earlier releases compute, without which their
-runs are known."""
+"""Later fields of encodings and of `lm`, left out of the id at the value that earlier releases
+imply."""
 
 
 def label(checked: Checked, encodings: tuple[Encoding, ...], init_from: InitFrom | None) -> str:

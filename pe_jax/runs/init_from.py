@@ -75,10 +75,8 @@ class InitFrom:
             checkpoint, theirs = _of_run(train.init_from, lm, seeds)
         ours = {path: leaf.shape for path, leaf in flat(structure(lm, encodings)[1]).items()}
         here, there = _paths_by_name(ours, spec), _paths_by_name(theirs, checkpoint.spec)
-        both = sorted(here.keys() & there.keys())
-        fits = {name: ours[here[name]] == theirs[there[name]] for name in both}
-        new = sorted(name for name in here if not fits.get(name))
-        if lost := [name for name in sorted(there) if not fits.get(name)]:
+        new = sorted(here.keys() - there.keys())
+        if lost := sorted(n for n in there if n not in here or ours[here[n]] != theirs[there[n]]):
             shape = list(ours[here[lost[0]]]) if lost[0] in here else "none"
             raise ValueError(
                 f"{checkpoint.place} has {few(lost)}, which have no place here: {lost[0]} has "
@@ -91,7 +89,7 @@ class InitFrom:
                 "the encodings that it has, or give train.steps"
             )
         parent = dataclasses.replace(checkpoint.record, new=tuple(new))
-        taken = {here[name]: there[name] for name in both}
+        taken = {here[name]: there[name] for name in sorted(there)}
         return dataclasses.replace(checkpoint, record=parent, taken=taken)
 
     def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
@@ -114,9 +112,7 @@ class InitFrom:
                     raise Refused(f"{self.place} has changed: give the same command again")
                 return dict.fromkeys(seeds, flat(model.params))
             rows = {}
-            for group in self.model.begun_groups:
-                if not {*group} & {*seeds}:
-                    continue
+            for group in self.model.groups(seeds):
                 checkpoints = Checkpoints(self.model.checkpoints(group), read_only=True)
                 arrays = checkpoints.load(self.steps)
                 for row, seed in enumerate(group):
@@ -263,12 +259,12 @@ def _first_program(folder: Folder, result: Result) -> tuple[Shapes, str]:
     arrays, digests = Checkpoints(folder.checkpoints(first), read_only=True).describe(steps)
     names = [name for name in arrays if name.startswith("params.")]
     shapes = {name.removeprefix("params."): arrays[name].shape[1:] for name in names}
-    of_params = {"-".join(map(str, first)): {name: digests[name] for name in names}}
+    of_params = {folder.checkpoints(first).name: {name: digests[name] for name in names}}
     return shapes, sha256(canonical(of_params))
 
 
 def _rounded(count: float) -> str:
     for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= unit:
+        if count >= 0.9995 * unit:
             return f"{count / unit:.3g}{name}"
     return f"{count:g}"

@@ -155,5 +155,4 @@ class Run:
         """
         if not self.task.reads_text:
             return text.of_samples(self.task, self.config["task"])
-        seed = self.run.seeds[0]
-        return text.read(self.data, self.train, self.eval, seed, self.init_from, trained_on)
+        return text.read(self.data, self.train, self.eval, self.init_from, trained_on)

@@ -40,16 +40,7 @@ from pe_jax.task import Task
 from pe_jax.training.session import Session
 
 LOG = logging.getLogger("pe_jax")
-PROTOCOL = (
-    "split",
-    "source",
-    "targets",
-    "last",
-    "batch_tokens",
-    "samples",
-    "by",
-    "weights",
-)
+PROTOCOL = ("split", "source", "targets", "last", "batch_tokens", "samples", "by", "weights")
 DRAWN = ("split", "samples", "last", "weights")
 """The fields of section `eval` that decide how text is scored, and how drawn samples are."""
 
@@ -132,7 +123,7 @@ class Scores:
         if not self.lines and any(line.text and line.text.hash == text.hash for line in self.every):
             LOG.info(
                 "note: everything is scored anew by another protocol than before: split, targets, "
-                "last, the longest length, samples, batch_tokens, by or weights has changed"
+                "last, reference, rate, longest length, samples, batch_tokens, by or weights differ"
             )
         self.unwritten = ScoreLine(protocol=self.protocol, text=text)
 

@@ -36,11 +36,6 @@ class SeedGroup(NamedTuple):
         steps = np.asarray(self.state["diverged"]).tolist()
         return {seed: step for seed, step in zip(self.seeds, steps, strict=True) if step >= 0}
 
-    @property
-    def name(self) -> str:
-        """The seeds as in "0-1-2", the name of the folder of its checkpoints."""
-        return "-".join(map(str, self.seeds))
-
     def digest(self) -> str:
         """SHA-256 of the state."""
         return sha256(canonical(digests(self.state)))

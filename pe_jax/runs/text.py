@@ -35,7 +35,6 @@ def read(
     data: DataConfig,
     train: TrainConfig,
     evaluation: EvalConfig,
-    seed: int,
     init_from: InitFrom | None,
     trained_on: str = "",
 ) -> Text:
@@ -58,8 +57,8 @@ def read(
         tokens = tokenizer.tokenize(corpus or other, data.tokenizer, seen)
         if init_from:
             init_from.check_tokens(tokens.tokenizer)
-        if train.steps and corpus:  # ValueError if the text is shorter than a batch
-            batches.Batches(tokens.splits["train"], train.length, train.batch, seed)
+        if train.steps and corpus:
+            batches.checked(tokens.splits["train"], train.length)
         scored, splits = tokens, SPLITS if evaluation.split == "all" else (evaluation.split,)
         if evaluation.source:
             compared = SPLITS if evaluation.split == "all" else HELD_OUT

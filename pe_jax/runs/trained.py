@@ -51,7 +51,7 @@ class Trained(TextModel):
 
     @classmethod
     def of(cls, folder: str | Path, seed: int | None = None) -> Trained:
-        """From the newest whole checkpoint of the run in `folder`, or in its only subfolder; of a
+        """From the newest whole checkpoint of the run in `folder`, by `find_run`; of a
         seed that diverged, the newest from before, with a warning. `seed` None: the first of its
         seeds. Damaged checkpoints are set aside, with a warning.
 
@@ -128,8 +128,8 @@ def _restored(
 
 
 def find_run(path: Path) -> tuple[Folder, Begun]:
-    """The folder of the run, which is `path` or its only subfolder, and its config.json. ValueError
-    if there is no run, or several.
+    """The folder of the run and its config.json: `path`, or its only subfolder with a finished run,
+    or without any, with a begun one. ValueError if there is none, or several.
     """
     folder = Folder(path)
     if begun := folder.begun():

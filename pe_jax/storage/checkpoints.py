@@ -108,8 +108,8 @@ class Checkpoints:
         """(step, state, note) of the newest whole checkpoint from before a step; None if there is
         none. Damaged ones are renamed to corrupt-<step>, with a warning.
 
-        The state is a tree like `like`, whose leaves may be shapes; ValueError if the checkpoint
-        holds other arrays.
+        The state is a tree like `like`, whose leaves may be shapes; Refused if the checkpoint holds
+        other arrays.
         """
         for step in reversed(self.steps):
             if before is not None and step >= before:
@@ -127,7 +127,7 @@ class Checkpoints:
 
     def state(self, step: int, like: Any) -> Any:
         """The state of a checkpoint, a tree like `like`, whose leaves may be shapes. ValueError if
-        the checkpoint is not there, damaged, or holds other arrays.
+        the checkpoint is not there or damaged, Refused if it holds other arrays.
         """
         wanted, kinds = flat(like), self._meta(step)["kinds"]
         if kinds != kinds_of(wanted):

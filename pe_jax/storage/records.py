@@ -41,9 +41,7 @@ def read(kind: type[Schema], path: Path) -> Schema | None:
     except OtherVersion as error:
         raise Refused(f"{path}: {error}") from error
     except ValueError as error:
-        raise Refused(
-            f"{path} is damaged ({error}): delete it and run the same command again"
-        ) from error
+        raise Refused(f"{path} is damaged ({error}): delete it and run that run again") from error
 
 
 def write(path: Path, record: Planned | State) -> Path:

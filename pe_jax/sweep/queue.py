@@ -166,9 +166,9 @@ class _Sweep:
         # unless it is on this process's own: a user's file there could hide a module.
         flags = ["-u"] if os.getcwd() in sys.path else ["-u", "-P"]
         self.plan(id)  # another sweep of this folder may have asked for something else meanwhile
-        command = [sys.executable, *flags, "-m", "pe_jax", "run"]
-        command += [f"--config=replay.py:{folder / 'queued.json'}", f"--workdir={folder.parent}"]
-        command += [f"--command={self.command}"]
+        command = [sys.executable, *flags, "-m", "pe_jax", "run", f"--workdir={folder.parent}"]
+        replay = Path(__file__).parents[1] / "configs/replay.py"  # a user's comes before its name
+        command += [f"--config={replay}:{folder / 'queued.json'}", f"--command={self.command}"]
         threads = engine.threads(resources, len(self.waiting))
         with contextlib.suppress(Refused):  # the run will tell
             if (begun := item.folder.begun()) and begun.device:

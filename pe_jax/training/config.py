@@ -31,9 +31,9 @@ class TrainConfig:
     rate: Positive = 9e-3
     """The highest learning rate."""
     rates: tuple[Positive, ...] = ()
-    """Learning rates to try in place of `rate`, each in a run of its own. The best is evaluated, by
-    the bits per byte of validation text at the training length, of a task that draws its samples by
-    the bits per scored token of validation samples of that length; (): rate."""
+    """Learning rates to try in place of `rate`, each in a run of its own. The one with the lowest
+    validation score at the training length (bits per byte of text, bits per scored token of drawn
+    samples) is evaluated; (): rate."""
     warmup: Natural = 50
     """Steps of linear warm-up, at most a tenth of `steps`; then the rate falls by a cosine."""
     final: Fraction = 0.1

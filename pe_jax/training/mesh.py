@@ -115,9 +115,7 @@ def placed_shapes(mesh: Mesh | None, state: dict[str, Any]) -> dict[str, Any]:
 
 def place_batches(mesh: Mesh | None, batches: Any) -> Any:
     """Arrays [C, R, B, ...] on the mesh, by `batch_sharding`."""
-    if mesh is None:
-        return batches
-    return jax.device_put(batches, batch_sharding(mesh))
+    return batches if mesh is None else jax.device_put(batches, batch_sharding(mesh))
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:

@@ -18,8 +18,8 @@ Stop = Callable[[Callable[[], object]], None]
 """stop(save): if the run was asked to stop, calls `save` and raises Interrupted."""
 
 Validate = Callable[[Any], list[float | None]]
-"""validate(params): bits per byte of validation text at the training length of each replica, whose
-parameters have a leading axis of replicas; None where it is not finite.
+"""validate(params): bits per byte of validation text, or per scored token of samples, at the
+training length, of each replica of params [replicas, ...]; None where it is not finite.
 """
 
 

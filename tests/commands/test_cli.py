@@ -269,3 +269,8 @@ def test_the_last_line_of_an_error_and_its_exit_code(monkeypatch, capsys, error,
     except SystemExit as end:
         assert end.code == code
     assert capsys.readouterr().err.splitlines()[-1] == last_line
+
+
+def test_a_home_that_the_shell_has_left_is_filled_in(lab, tmp_path):
+    done = lab.start("status", "--workdir=~/runs", HOME=str(tmp_path)).wait()
+    assert f"no runs in '{tmp_path / 'runs'}'" in done.err

@@ -235,7 +235,7 @@ MISTAKES = {
     "latin.jsonl": (b'{"text": "a"}\n{"text": "caf\xe9 au lait"}', "line 2: .*can't decode"),
     "cut.jsonl.zst": (b"\x28\xb5\x2f\xfd\x04", "is truncated or damaged"),
     "no.parquet": (b"plain", "is damaged"),
-    "own.bin": (bytes(100), "no tokenizer .*tokenizer.json"),
+    "own.bin": (bytes(100), "^no tokenizer .*tokenizer.json"),
 }
 
 

@@ -299,3 +299,11 @@ def test_a_path_without_its_prefix_and_a_broken_link_raise(tmp_path):
     (tmp_path / "b.txt").symlink_to(tmp_path / "gone.txt")
     with pytest.raises(FileNotFoundError, match="b.txt"):
         load(f"files:{tmp_path}")
+
+
+def test_a_name_that_is_not_utf_8_is_recorded(tmp_path):
+    write(tmp_path, dict.fromkeys(("train/a.txt", "valid/b.txt", "test/c.txt"), "same " * 50))
+    os.rename(tmp_path / "train/a.txt", os.fsencode(tmp_path) + b"/train/caf\xe9.txt")
+    corpus = load(f"files:{tmp_path}")
+    about = records.plain(corpus.describe(corpus))
+    assert about["overlap"]["test"]["beside"] == "train/caf\ufffd.txt"

@@ -10,7 +10,12 @@ import pytest
 
 from pe_jax.evaluation.baselines import baselines, most_frequent, per_token
 from pe_jax.evaluation.config import EvalConfig, variant
+from pe_jax.evaluation.passes import Key
+from pe_jax.evaluation.scorers import _by_depth
 from pe_jax.evaluation.scoring import held_out
+from pe_jax.metric import Predictions
+from pe_jax.metrics import METRICS
+from pe_jax.record import AS_TRAINED, Replica
 from pe_jax.tasks import TASKS
 from pe_jax.tasks.flip_flop import FlipFlop
 
@@ -112,6 +117,20 @@ def test_depths_are_those_of_each_sample_and_of_padding_there_is_none():
     assert found[:, 19].min() < 0.2 and found[:, 19].max() > 0.7
     other = TASKS["reverse_string"]()
     assert per_token(other.depths, np.zeros((2, 16), np.int32), 8) is None
+
+
+def test_a_curve_by_depth_has_the_values_of_its_metric():
+    depth = np.array([[0.05, np.nan, 0.95], [0.05, 0.95, np.nan]])
+    p = np.array([[0.5, 0.1, 0.25], [1.0, 0.75, 0.1]])
+    made = Predictions(~np.isnan(depth), p > 0.6, -np.log(p), *[np.full(p.shape, np.nan)] * 3)
+    metrics = {"right": METRICS["accuracy"]}
+    metrics["p"] = dataclasses.replace(
+        METRICS["accuracy"], value=lambda made: float(np.exp(-made.nats[made.scored]).mean())
+    )
+    for name, value in {"right": (50.0, 50.0), "p": (0.75, 0.5)}.items():
+        key = Key(Replica("seed", 0), AS_TRAINED, name, 3)
+        found = _by_depth(key, metrics[name], made, 1, depth).value
+        assert found == pytest.approx((value[0], *[None] * 8, value[1]))
 
 
 def test_a_variant_has_other_values_of_the_fields_it_names():

@@ -21,6 +21,7 @@ from pe_jax.metrics import METRICS
 from pe_jax.model.config import LmConfig
 from pe_jax.specs.parse import make
 from pe_jax.specs.swap import swap
+from pe_jax.tasks.markov import Markov
 from pe_jax.tasks.masked_text import MaskedText
 from pe_jax.tasks.text import TEXT
 from pe_jax.training.config import TrainConfig
@@ -196,6 +197,8 @@ def test_what_does_not_go_together_is_refused():
         ValueError, match=r"masked_tokens does not go with Text, .* use same_targets"
     ):
         configured(task=TEXT)
+    with pytest.raises(ValueError, match=r"eval.rate is of masked text"):
+        EvalConfig((8,), rate=0.5).resolved(8, task=Markov(masked=True))
     with pytest.raises(ValueError, match=r"eval.rate is of masked text"):
         configured(("same_targets",), TEXT, rate=0.5)
     with pytest.raises(ValueError, match="segment memories are for decoders"):

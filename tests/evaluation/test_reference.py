@@ -14,7 +14,7 @@ from flax import nnx
 from pe_jax.evaluation.config import EvalConfig
 from pe_jax.evaluation.longppl import Short, key_tokens
 from pe_jax.evaluation.passes import Scored, work
-from pe_jax.evaluation.scoring import Models, Programs, target_nats
+from pe_jax.evaluation.scoring import Missing, Models, Programs, target_nats
 from pe_jax.evaluation.windows import Windows, windows
 from pe_jax.metrics import METRICS
 from pe_jax.model.lm import LM
@@ -54,6 +54,20 @@ def values(model, documents, config, session=None, known=()):
     models = Models(model.graphdef, {0: model.params}, model.members, segment=32)
     rows = evaluated(models, documents, config, model.tokenizer, session=session, known=known).rows
     return {(r.metric, str(r.way), r.length, r.replica.number): r for r in rows}
+
+
+def test_scores_that_compare_with_nothing_stay_where_the_reference_is_missing(
+    model, documents, monkeypatch
+):
+    missing, text = Missing(Reason.OUT_OF_MEMORY), Programs.text
+
+    def without_rows(self, *args, **options):
+        return missing if options.get("measure", 0) is None else text(self, *args, **options)
+
+    monkeypatch.setattr(Programs, "text", without_rows)
+    rows = values(model, documents, config_of(("same_targets", "kl", "changed"), lengths=(16,)))
+    for (metric, *_), row in rows.items():
+        assert (row.value is None) == (metric != "same_targets") == (row.reason == missing.reason)
 
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "encodings"))

@@ -636,3 +636,10 @@ def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records, uns
     ):
         with pytest.raises(ValueError, match=words):
             write_report(records, tmp_path / "wrong", choice=wrong)
+
+
+def test_runs_count_where_a_report_was_written_into_their_folder(tmp_path, records):
+    for one in records[:2]:
+        write(tmp_path / one.id / "result.json", one)
+    (tmp_path / "runs.jsonl").write_text(encode(records[0]))
+    assert len(load(tmp_path)) == 2

@@ -399,3 +399,9 @@ def test_a_score_that_lacked_memory_is_computed_once_there_is_some(lab, tiny_run
     assert not any(row.reason for row in whole.rows) and item.done
     alone = execute(run, shutil.copytree(tiny_run, again.parent / "alone"))
     assert (whole.rows, whole.curves) == (alone.rows, alone.curves)
+
+
+def test_a_save_that_was_killed_begins_no_program(tmp_path):
+    for name in ("0-1-2/25.orbax-checkpoint-tmp", "3-4/50", "5/corrupt-7"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    assert Folder(tmp_path).begun_groups == [(3, 4)]

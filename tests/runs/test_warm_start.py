@@ -273,3 +273,13 @@ def test_a_child_begins_where_its_parent_ended(lab, whole):
         execute(run_of(SPEC, **{"data.source": lab.text} | LONG), workdir, verbose=False)
     anew = lines(the_run(workdir))[0]["loss"]
     assert all(a < b - 0.1 for a, b in zip(first, anew, strict=True))
+
+
+def test_a_program_of_the_parent_that_is_gone_is_refused(lab, tmp_path):
+    for seeds in ((0,), (0, 1)):
+        run = run_of("rope", **{"data.source": lab.text, "run.seeds": seeds} | QUICK)
+        execute(run, tmp_path)
+    shutil.rmtree(tmp_path / run.id / "checkpoints/1")
+    started = child(lab, tmp_path / run.id, "rope", **{"run.seeds": (1,)})
+    with pytest.raises(errors.Refused, match="damaged or gone"):
+        started.init_from.read((1,), "float32")

@@ -295,3 +295,9 @@ def test_memory_is_the_peak_of_this_process_and_not_of_its_parent():
     code = "from pe_jax.runs import environment; print(environment.peak_memory_mib())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 10 < float(done.stdout) < len(block) / 2**20
+
+
+def test_the_remedy_of_a_damaged_record_is_the_run_and_not_the_command(tmp_path):
+    (tmp_path / "result.json").write_text("{")
+    with pytest.raises(Refused, match="delete it and run that run again"):
+        records.read(record.Result, tmp_path / "result.json")

@@ -3,12 +3,18 @@
 import contextlib
 import os
 import signal
+import types
 from pathlib import Path
 
 import pytest
 from commands import STUDY, lines, result, run_of, tiny
 
+from configs import base
+from pe_jax import record
+from pe_jax.commands import sweep as command
 from pe_jax.record import Stage
+from pe_jax.runs import rates
+from pe_jax.storage import records
 from pe_jax.storage.records import put_state
 from pe_jax.sweep.queue import Shard, parse_shard
 
@@ -98,3 +104,17 @@ def test_two_shards_of_which_a_process_is_killed_thrice_give_all_rows_and_the_la
     third = sweep(lab, workdir, "--jobs=1", "--shard=2/2", f"--out={tmp_path / 'third'}").wait()
     assert third.code == 0 and "still to be done" not in third.err, third.err
     assert "failed: nope: no memory" in (tmp_path / "third" / "table.md").read_text()
+
+
+def test_nobody_waits_for_rates_that_have_all_diverged(monkeypatch, tmp_path):
+    config = base.get_config("task=copy,pe=rope")
+    config.train.rates = (1e-3, 1e-2)
+    runs = rates.runs_of(config.to_dict())
+    monkeypatch.setattr(command, "_WORKDIR", types.SimpleNamespace(value=str(tmp_path)))
+    assert command._pending(runs)  # nothing has run
+    about = {"corpus": record.CorpusRecord(source="copy", hash="0"), "seeds": runs[0].run.seeds}
+    train = record.Training(length=64, steps=1, valid=(None,) * 3)
+    for run in runs:
+        done = record.Result(id=run.id, label="", config={}, rows=(), train=train, **about)
+        records.write(tmp_path / run.id / "result.json", done)
+    assert not command._pending(runs) and command._result(runs) is None

@@ -6,13 +6,20 @@ import signal
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import FAILING, ROOT, STUDY, TINY, Lab, lines, result, run_of, tiny
 
 from configs import base, quickstart
+from pe_jax import record
+from pe_jax.commands import config_file
+from pe_jax.commands import sweep as command
 from pe_jax.commands.sweep import runs_of
+from pe_jax.configs import replay
 from pe_jax.record import Stage
 from pe_jax.report.study import load
+from pe_jax.runs import rates
+from pe_jax.runs.folder import Folder
 from pe_jax.runs.resources import Resources
 from pe_jax.storage import atomic, locks, records
 from pe_jax.storage.hashes import canonical
@@ -321,3 +328,30 @@ def test_the_runs_of_a_round_share_the_cores(monkeypatch, jobs, expected):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(6)))
     engine = Local(jobs, 5)
     assert [engine.threads(Resources(), waiting) for waiting in (4, 3, 2, 1, 0)] == expected
+
+
+def test_rates_that_numpy_has_made_reach_the_best_run(monkeypatch, tmp_path):
+    config = base.get_config("task=copy,pe=rope")
+    config.train.rates = tuple(np.geomspace(1e-3, 1e-2, 2))
+    runs = rates.runs_of(config.to_dict())
+    tried = tuple(record.Tried(rate=run.train.rate, valid={}) for run in runs)
+    monkeypatch.setattr(rates, "best", lambda runs, workdir: (runs[1], tried))
+    monkeypatch.setattr(command, "_WORKDIR", types.SimpleNamespace(value=str(tmp_path)))
+    planned = record.Planned(label="", config=command._best(runs).config)
+    records.write(tmp_path / "queued.json", planned)
+    again = rates.runs_of(replay.get_config(str(tmp_path)).to_dict())
+    assert [run.id for run in again] == [run.id for run in runs]
+
+
+def test_a_users_file_called_replay_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("replay.py").write_text("")
+    run, said = run_of(), []
+    engine = types.SimpleNamespace(
+        threads=lambda *_: 1, submit=lambda id, command: said.extend(command.command)
+    )
+    item = queue.Item(run, Folder.of(run.id, tmp_path / "runs"), run.config)
+    queue._Sweep({run.id: item}, 1, None, "", {})._start(run.id, item, engine)
+    (config,) = (word for word in said if word.startswith("--config="))
+    found = config_file.find(config.removeprefix("--config=").partition(":")[0])
+    assert found == config_file.PACKAGE / "replay.py"
