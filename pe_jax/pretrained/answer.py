@@ -8,7 +8,6 @@ import dataclasses
 import json
 import math
 import shlex
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -51,10 +50,6 @@ class Choice:
     def name(self) -> str:
         return str(self.way) or AS_IT_IS
 
-    def best(self, metric: int) -> bool:
-        """Whether it has scores by a metric and no test tells them from the best."""
-        return self.scores[metric].best and bool(self.scores[metric].n)
-
 
 @dataclasses.dataclass(frozen=True)
 class Recommendation:
@@ -78,7 +73,7 @@ class Recommendation:
         """Of the choices that no test tells from the best by any metric, else by the first, the
         model as it is or one that needs no code, and of several the best; None without scores.
         """
-        best = [[c for c in self.ranked if c.best(i)] for i in range(len(self.metrics))]
+        best = [[c for c in self.ranked if c.scores[i].best] for i in range(len(self.metrics))]
         by_all = [c for c in best[0] if all(c in others for others in best if others)]
         return max(by_all or best[0], key=lambda c: (not c.way, bool(c.scaling)), default=None)
 
@@ -109,9 +104,7 @@ def answer(
     def cell(way: Way, metric: Metric = first, length: int = lengths[-1]) -> Cell:
         return study.scores[result.id, way, metric.name, length]
 
-    means = {
-        way: statistics.fmean(of.values()) if (of := cell(way).values) else math.nan for way in ways
-    }
+    means = {way: cell(way).mean for way in ways}
     order = sorted(ways, key=lambda way: (math.isnan(means[way]), first.sign * means[way]))
     base = AS_TRAINED if as_if else order[0]
     others = [way for way in order if way != base]
@@ -126,9 +119,7 @@ def answer(
         best[metric] = {way for way, mark in zip(ranked, marks, strict=True) if mark}
     choices = []
     for way in order:
-        cells = []
-        for metric in metrics:
-            cells.append(dataclasses.replace(cell(way, metric), best=way in best[metric]))
+        cells = [dataclasses.replace(cell(way, m), best=way in best[m]) for m in metrics]
         short = [cell(w, length=lengths[0]) for w in (way, AS_TRAINED)]
         within = ()
         if {"kl", "changed"} <= {m.name for m in metrics} and result.train.length in lengths[:-1]:
@@ -193,10 +184,11 @@ def sheet(asked: Recommendation) -> Sheet:
         verdict += ", within the margin" if verdict and c.difference.equivalent else ""
         first, (mean, half, n) = c.scores[0], c.difference.change
         text = " ".join(filter(None, [plusminus(mean, half, "+", DIGITS), verdict]))
+        shown = plusminus(first.mean, math.nan, digits=DIGITS)
         rows.append(
             (
                 Printed(c.name, c.name, run=asked.result.id),
-                Printed(f"{first.mean:.{DIGITS}f}", first.mean, first.reason, bold[0][i]),
+                Printed(shown, first.mean, first.reason, bold[0][i]),
                 Printed(text, mean),
                 *(
                     Printed(plusminus(s.mean, s.half, digits=DIGITS), s.mean, s.reason, marks[i])
@@ -252,7 +244,7 @@ def _line(asked: Recommendation) -> str:
         if chance is not None and low and min(low) >= 0:
             parts.append(f"No row is better than chance by {metric.words}, {chance:.3g}.")
     for i, metric in enumerate(asked.metrics):
-        better = [c.name for c in asked.ranked if c.best(i)]
+        better = [c.name for c in asked.ranked if c.scores[i].best]
         if better and chosen.name not in better:
             parts.append(f"Better by {metric.words}: {join(better)}.")
     if _as_if(asked.result):

@@ -72,7 +72,7 @@ def described(config: Any) -> Described:
     except ValueError as error:
         names = {f"lm.{ours}": theirs for ours, theirs in SHAPE.items()}
         names |= {"lm.kv_heads": "num_key_value_heads"} | {v: k for k, v in NUMBERS.items()}
-        words = re.findall(r"\w+(?:\.\w+)*", str(error))
+        words = dict.fromkeys(re.findall(r"\w+(?:\.\w+)*", str(error)))
         legend = ", ".join(f"{word} is {names[word]}" for word in words if word in names)
         raise ValueError(f"config.json: {error} ({legend})") from None
     return out
@@ -147,12 +147,11 @@ def _llama(family: str, fields: _Fields, shape: dict, length: int) -> tuple[dict
         usual = _every(4, layers, 3)
         return more, _by_layers(family, fields, usual, head, length, window, OLMO3, OLMO3)
     first, turned = 0, [*range(layers)]
-    if family.startswith("qwen"):
-        first = fields.read("max_window_layers", 28, hint=Natural)
-    if family == "smollm3":
-        turned = _turned(fields, layers)
     if family.startswith("qwen") or family == "smollm3":
+        first = fields.read("max_window_layers", 28, hint=Natural)
         window = window if fields.read("use_sliding_window", False, hint=bool) else None
+    if family == "smollm3":  # which passes over max_window_layers
+        first, turned = 0, _turned(fields, layers)
     windowed = [i for i in range(layers) if i >= first and (family != "smollm3" or i not in turned)]
     kinds = [KINDS[window is not None and i in windowed] for i in range(layers)]
     if family in ("mistral", "phi3"):  # HuggingFace's library goes by sliding_window
@@ -397,10 +396,12 @@ def _rotary(
         values["rotary_pct"] = part
     if family == "phi3" and kind == "longrope":  # which HuggingFace's library takes first
         fields.left.setdefault(ORIGINAL, 4096)
-    scaling.left[ORIGINAL] = _agreed(None, Count, (fields, ORIGINAL), (scaling, ORIGINAL))
-    if kind == "dynamic":  # counts from max_position_embeddings
-        values["length"], scaling.left[ORIGINAL] = length, None
-    if scaling.left.get("truncate", True) is None:  # HuggingFace's library takes it for false
+    original = _agreed(None, Count, (fields, ORIGINAL), (scaling, ORIGINAL))
+    scaling.left |= {ORIGINAL: original} if ORIGINAL in needed + more else {}  # others pass over it
+    values |= {"length": length} if kind == "dynamic" else {}  # max_position_embeddings
+    if kind != "yarn" or scaling.within.count(".") > 1:  # HuggingFace's library looks elsewhere
+        scaling.must("truncate", True)
+    elif scaling.left.get("truncate", True) is None:  # which it takes for false
         scaling.must("truncate", True, False)
     for theirs in needed + more:
         ours = NUMBERS[theirs]
@@ -421,8 +422,6 @@ def _rotary(
                 f"config.json has {MSCALES[0]}={slopes[0]} and {MSCALES[1]}={slopes[1]}, of which "
                 "programs read one alone in different ways: leave both, or neither"
             )
-    if kind != "yarn" or scaling.within.count(".") > 1:  # HuggingFace's library looks elsewhere
-        scaling.must("truncate", True)
     scaling.finish()
     return name, values
 

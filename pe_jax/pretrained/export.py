@@ -19,7 +19,7 @@ from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.config import PARTLY, max_position_embeddings, rope_parameters
+from pe_jax.pretrained.config import ORIGINAL, PARTLY, max_position_embeddings, rope_parameters
 from pe_jax.pretrained.load import LLAMA
 from pe_jax.pretrained.source import read_json
 from pe_jax.storage import atomic
@@ -61,10 +61,10 @@ def with_scaling(
         )
     names = {"gpt_neox": "rotary_emb_base", "modernbert": "global_rope_theta"}
     base = names.get(family, "rope_theta")
-    usual = {*names.values(), "rope_theta", "rope_scaling", "rope_parameters"}
-    usual |= {"max_position_embeddings", "original_max_position_embeddings"}
+    usual = {*names.values(), "rope_theta", "rope_scaling", "rope_parameters", ORIGINAL}
     usual |= set() if family in PARTLY else {"partial_rotary_factor"}  # which says nothing so far
     out = {name: value for name, value in config.items() if name not in usual}
+    out |= {k: own[k] for k in own if (family, k) == ("phi3", ORIGINAL)}  # else it has 4096
     out["max_position_embeddings"] = there
     inside = "rope_parameters" in config or family == "olmo3"
     if inside or (family == "modernbert" and own["rope_type"] != "default"):

@@ -43,7 +43,7 @@ def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: 
     kind = fields.get("rope_type", "default")
     by_length = any(e.at(1) != e.at(length) for e in encodings)
     served = [name for name, kinds in PROGRAMS.items() if kind in kinds[by_length]]
-    if "attention_factor" in fields and "llama.cpp" in served:
+    if {"attention_factor", "truncate"} & fields.keys() and "llama.cpp" in served:
         served.remove("llama.cpp")
     return served
 

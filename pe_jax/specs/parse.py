@@ -221,10 +221,10 @@ def active(encoding: Encoding, layer: int) -> bool:
 
 def _slices(text: str) -> list[slice]:
     try:
-        if set(text) - set("0123456789:,- "):
-            raise ValueError
         parts = [part.split(":") for part in text.split(",")]
         ends: Any = [[int(end) if end.strip() else None for end in part] for part in parts]
+        if set(text) - set("0123456789:,- ") or any(end[2:] == [0] for end in ends):
+            raise ValueError
         return [slice(*e) if e[1:] else slice(e[0], e[0] + 1 or None) for e in ends]
     except (ValueError, TypeError):
         wanted = "slices or numbers with commas between, as '::2' or '0,3'"

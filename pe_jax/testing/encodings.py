@@ -25,7 +25,7 @@ from pe_jax.errors import Refused
 from pe_jax.model.cache import Cache, Past
 from pe_jax.model.config import LmConfig
 from pe_jax.model.generate import positions
-from pe_jax.model.lm import LM
+from pe_jax.model.lm import LM, noisy
 from pe_jax.specs.swap import swap
 from pe_jax.task import Task
 from pe_jax.testing.hooks import Fault, check_hooks, is_users, running
@@ -175,11 +175,8 @@ def _in_one_layer(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
 
 def _check_distances(e: Encoding) -> None:
     # Hooks of the distance are evaluated at those that occur, and those from constant_from on once.
-    rng, end = np.random.default_rng(0), e.constant_from()
-    params = {
-        name: a if name in e.fixed else a + (0.3 * rng.normal(size=a.shape)).astype(np.float32)
-        for name, a in e.init(jax.random.key(0)).items()
-    }
+    drawn, end = e.init(jax.random.key(0)), e.constant_from()
+    params = noisy(drawn, 0) | {name: drawn[name] for name in e.fixed}
     far = jnp.asarray((end or 0) - 1 + 2 ** np.arange(20, dtype=np.int32))
     for hook in (hook for hook in RELATIVE if overrides(e, hook)):
         for n in (far,) if e.dims.causal else (far, -far):

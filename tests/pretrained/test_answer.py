@@ -11,10 +11,12 @@ from scipy import stats as scipy_stats
 from pe_jax.encoding import Dims
 from pe_jax.pretrained.answer import answer
 from pe_jax.pretrained.answer import sheet as printed
-from pe_jax.pretrained.served import fixed
+from pe_jax.pretrained.export import with_scaling
+from pe_jax.pretrained.served import fixed, programs
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet, stats
 from pe_jax.specs.parse import parse
+from pe_jax.specs.swap import swap as swapped
 
 DIMS = Dims(model=32, heads=4, head=8, layers=2, train_len=64)
 LENGTHS, PLACES = (16, 64, 128), 8
@@ -263,3 +265,24 @@ def test_as_if_trained_at_fewer_tokens_the_unchanged_model_is_the_truth():
     lacking = [row for row in result().rows if row.length != 128]
     none = dataclasses.replace(result(), rows=tuple(lacking))
     assert answer(none, parse("rope").encodings(DIMS)).chosen is None
+
+
+def test_llama_cpp_rounds_the_ends_of_the_ramp():
+    rope = parse("rope").encodings(DIMS)
+    for spec, serves in (("yarn(factor=2.0)", True), ("yarn(factor=2.0,truncate=False)", False)):
+        made = swapped(rope, spec)
+        scaling = with_scaling({"model_type": "llama"}, made, 128, rope)
+        assert ("llama.cpp" in programs(made, scaling, 128)) == serves
+
+
+def test_a_swap_without_a_score_at_the_longest_length_has_none():
+    made = result(("same_targets",))
+    rows = tuple(
+        dataclasses.replace(row, value=None)
+        if (row.way.swap, row.length) == ("rerope", 128)
+        else row
+        for row in made.rows
+    )
+    found = answer(dataclasses.replace(made, rows=rows), parse("rope").encodings(DIMS))
+    text = sheet.markdown([printed(found)])
+    assert "| rerope " in text and "nan" not in text

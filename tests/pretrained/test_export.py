@@ -135,6 +135,13 @@ def test_a_scaling_is_read_back_with_its_frequencies_and_temperature(spec):
 
 
 FOLDERS = json.loads((GOLDEN.parent / "folders.json").read_text())
+
+
+def phi3_as_it_is():
+    of_phi3 = (c["config"] for c in FOLDERS if c["config"]["model_type"] == "phi3")
+    return next(c for c in of_phi3 if "longrope" not in json.dumps(c))
+
+
 SWAPPED = {
     "gpt_neox": "yarn(factor=4.0,length=16)",
     "phi3": "longrope(factor=4.0,length=4096)",
@@ -176,8 +183,7 @@ def test_what_config_json_cannot_say_of_a_part_of_a_head_raises():
     ):
         with pytest.raises(ValueError, match=f"{words}.*own code"):
             rope_parameters(swap(own, spec), own)
-    of_phi3 = (c["config"] for c in FOLDERS if c["config"]["model_type"] == "phi3")
-    phi3 = next(c for c in of_phi3 if "longrope" not in json.dumps(c))
+    phi3 = phi3_as_it_is()
     own = described(phi3).encodings
     with pytest.raises(ValueError, match="Phi-3 has no rope_type yarn"):
         with_scaling(phi3, swap(own, "yarn(factor=2.0)"), 64, own)
@@ -215,3 +221,24 @@ def test_a_model_trained_here_becomes_a_llama(fields, tmp_path):
     assert [path.name for path in paths] == ["config.json", "model.safetensors"]
     with pytest.raises(ValueError, match="no Llama has lm.norm='layer': .*gated=True"):
         llama(LmConfig(activation="silu", gated=True, norm="layer"))
+
+
+def test_an_original_length_that_nothing_counts_from_changes_nothing():
+    """As in Phi-3-mini-4k and Phi-4."""
+    phi3 = phi3_as_it_is()
+    said = {"original_max_position_embeddings": phi3["max_position_embeddings"]}
+    assert described(phi3 | said) == described(phi3)
+
+
+def test_a_phi_3_says_what_longrope_counts_from_where_transformers_looks_first():
+    phi3 = phi3_as_it_is()
+    own, length = described(phi3).encodings, phi3["max_position_embeddings"]
+    made = with_scaling(phi3, [e.at(64) for e in swap(own, "longrope")], 64, own)
+    assert made["original_max_position_embeddings"] == length
+    assert described(made).encodings[0].length == length
+
+
+def test_a_smollm3_may_have_a_field_of_qwen():
+    of = (c for c in FOLDERS if c["config"]["model_type"] == "smollm3" and not c.get("refused"))
+    config = next(of)["config"]
+    assert described(config | {"max_window_layers": 1}) == described(config)

@@ -457,3 +457,19 @@ def test_a_tokenizer_has_no_more_tokens_than_its_model(folder, id, message):
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=message):
         load(f"hf:{folder}")
+
+
+def test_a_ramp_that_is_not_rounded_is_refused_where_transformers_passes_over_it():
+    gemma = json.loads((GOLDEN / "gemma3" / "config.json").read_text())
+    parts = copy.deepcopy(gemma["rope_parameters"])
+    parts["full_attention"] |= {"truncate": False}
+    with pytest.raises(ValueError, match="full_attention.truncate=False; only True"):
+        described(gemma | {"rope_parameters": parts})
+    flat = {"rope_type": "yarn", "factor": 2.0, "truncate": False}
+    assert "truncate=False" in str(described(CONFIG | {"rope_parameters": flat}).spec)
+
+
+def test_a_legend_says_each_name_once():
+    with pytest.raises(ValueError) as raised:
+        described(CONFIG | {"rope_parameters": YARN | {"beta_slow": 32}})
+    assert str(raised.value).count("beta is beta_fast") == 1

@@ -103,3 +103,8 @@ def test_the_specs_of_published_models_in_the_docs_can_be_made():
         assert make(spec, dims), spec
     (mla,) = (make(spec, dims) for spec in specs if "mscale_all_dim" in spec)
     assert mla[0]._size == 64
+
+
+def test_a_step_of_zero_names_the_layers():
+    with pytest.raises(ValueError, match="layers must be slices .* got '::0'"):
+        make("rope[::0]", DIMS)
