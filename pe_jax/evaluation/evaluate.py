@@ -133,8 +133,8 @@ def cuts_of(
     documents: Sequence[np.ndarray], config: EvalConfig, tokenizer: Tokenizer
 ) -> dict[tuple[str, int], Windows]:
     """The windows of every metric at every length, and of one that `compares` also at
-    eval.reference. Prompts that two metrics share are written once. ValueError where the
-    text does not suffice.
+    eval.reference. Prompts that two metrics share are written once. ValueError where the text does
+    not suffice.
     """
     cuts, written = dict[tuple[str, int], Windows](), dict[tuple[Any, int], Windows]()
     for name in config.metrics:

@@ -51,9 +51,9 @@ class Trained(TextModel):
 
     @classmethod
     def of(cls, folder: str | Path, seed: int | None = None) -> Trained:
-        """From the newest whole checkpoint of the run in `folder`, by `find_run`; of a
-        seed that diverged, the newest from before, with a warning. `seed` None: the first of its
-        seeds. Damaged checkpoints are set aside, with a warning.
+        """From the newest whole checkpoint of the run in `folder`, by `find_run`; of a seed that
+        diverged, the newest from before, with a warning. `seed` None: the first of its seeds.
+        Damaged checkpoints are set aside, with a warning.
 
         ValueError or Refused if there is no such run, seed or checkpoint.
         """

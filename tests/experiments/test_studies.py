@@ -173,8 +173,12 @@ MASKED = {"rope": -0.1, "sinusoidal": -0.4, "t5": 0.7, str(parse(markov_masked.S
     [(0.0, ["holds", "holds", "contradicted"]), (0.02, ["undecided (not solved at L)"] * 3)],
 )
 def test_masked_chains_are_judged_by_shares_of_models_that_have_solved_them(above, found):
-    masked = [*chains(MASKED, above, masked=True), *chains({"nope": 0.0}, 0.2, masked=True)]
-    lines = said(verdicts.of_markov_masked, [*masked, *chains({"rope": -0.3}, masked=False)])
+    symmetric = dict.fromkeys(("nope", "alibi", "kerple_log"), 0.0)
+    masked = [*chains(MASKED, above, masked=True), *chains(symmetric, 0.2, masked=True)]
+    masked += chains({"rope": -0.3}, masked=False)
+    lines = said(verdicts.of_markov_masked, masked)
+    fewer = said(verdicts.of_markov_masked, [run for run in masked if run.label != "alibi"])
+    assert line(fewer, "1.").endswith("undecided")
     assert [line(lines, f"{n}.")[3:].split(":")[0] for n in (2, 3, 4)] == found, lines
     assert line(lines, "1.").endswith("fails" if above else "holds")
 
