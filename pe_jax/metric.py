@@ -41,7 +41,8 @@ class Metric:
     sentence: str
     """What is scored, for the notes below a table. {split} stands for "test" or "validation",
     {last} for `eval.last`, which is "L/2" where it is not set, {rate} for `eval.rate` in percent,
-    {alike} for what the samples are the same with: all models and seeds, or every swap.
+    {reference} for `eval.reference` in tokens, {alike} for what the samples are the same with: all
+    models and seeds, or every swap.
     """
     unit: str = "bits per byte"
     better: Literal["lower", "higher"] = "lower"

@@ -51,7 +51,7 @@ _METRICS = OPTIONS.names(
 )
 _SAMPLES = OPTIONS.integer("samples", 8, "Prompts of a metric.")
 _AS_IF = OPTIONS.integer("as_if", None, "Treats the model as trained at so many tokens.")
-_MARGIN = OPTIONS.number("margin", 0.01, "Bits per byte that do not matter.", lower_bound=0)
+_MARGIN = OPTIONS.number("margin", 0.01, "Bits per byte that do not matter.", lower_bound=1e-9)
 _WEIGHTS = OPTIONS.choice(
     "weights", "float32", "Dtype of parameters.", enum_values=["float32", "bfloat16"]
 )

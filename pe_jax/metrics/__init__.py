@@ -191,9 +191,9 @@ METRICS: dict[str, Metric] = {
         of_targets(
             "kl",
             "By how much other words are predicted than the model itself predicts: the mean over "
-            "the targets of same_targets of KL(p || q), p as it is in a window of its real "
-            "training length, or of the longest length if that is shorter, q in the way and at the "
-            "length at hand. It needs no luck of the text; what improves it counts, too.",
+            "the targets of same_targets of KL(p || q), p as it is in a window of {reference}, "
+            "q in the way and at the length at hand. It needs no luck of the text; what improves "
+            "it counts, too.",
             unit="nats per token",
             compares="divergence",
             value=lambda divergences, _: float(divergences.mean(dtype=np.float64)),
@@ -201,8 +201,8 @@ METRICS: dict[str, Metric] = {
         of_targets(
             "changed",
             "The share of the targets of same_targets at which the most likely token is another "
-            "than the model itself has as it is in a window of its real training length, or of the "
-            "longest length if that is shorter: where greedy decoding takes another way.",
+            "than the model itself has as it is in a window of {reference}: where greedy decoding "
+            "takes another way.",
             unit="changed first choices in %",
             compares="choices",
             value=lambda changes, _: 100 * float(changes.mean(dtype=np.float64)),
@@ -220,8 +220,8 @@ METRICS: dict[str, Metric] = {
         of_targets(
             "longppl",
             "LongPPL (Fang et al., 2024): exp of the mean of -ln p over the key tokens among the "
-            "targets of same_targets, which need the far context: as it is, in a window of the "
-            "training length, the model gives them -ln p below 2 nats, and more than 2 nats more "
+            "targets of same_targets, which need the far context: as it is, in a window of "
+            "{reference}, the model gives them -ln p below 2 nats, and more than 2 nats more "
             "where it sees a quarter of it. Every way is scored on the same keys. Tables have its "
             "logarithm, whose differences can be tested.",
             unit="nats per key token",

@@ -138,7 +138,7 @@ def versus(
         if base := _base(rows, baseline):
             place, others = rows.index(base), [row for row in rows if row is not base]
             columns = [table.column(i, rows) for i in range(len(table.lengths))]
-            best = not (baseline or table.of_swaps or {*base.names} & {*USUAL})
+            best = not (baseline or table.of_swaps or any(_base(rows, name) for name in USUAL))
             tested = [
                 against(column[:place] + column[place + 1 :], column[place], margin, best)
                 for column in columns
@@ -311,10 +311,10 @@ def _matched(a: Study, b: Study) -> list[tuple[str, Result, Result]]:
 
 
 def _places(one: Result) -> tuple[Any, ...]:
-    # What decides which places of a text are scored, besides how many they are.
+    # What decides which places of a text are scored: how many, too, as they are spread evenly.
     text, config = one.scored or one.corpus, one.config["eval"]
-    longest = max(config["lengths"])
-    return text.hash, config.get("split"), one.tokenizer.sha256, config["last"], longest
+    parts = (config.get(name) for name in ("split", "targets", "last"))
+    return text.hash, one.tokenizer.sha256, max(config["lengths"]), *parts
 
 
 def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pe_jax.record import Result
+from pe_jax.record import SENTENCES, Reason, Result
 from pe_jax.report import figures, labels
 from pe_jax.report.selection import Selection
 from pe_jax.report.study import load
@@ -53,7 +53,7 @@ def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
             "metric": row.metric,
             "length": row.length,
             "value": math.nan if row.value is None or math.isinf(row.value) else row.value,
-            "reason": row.why,
+            "reason": row.why or SENTENCES[Reason.NOT_FINITE] * (row.value is None),
             "train_length": result.train.length,
         }
         | apart[result.id]

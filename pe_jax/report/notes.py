@@ -30,7 +30,7 @@ GLOSSARY = {
     "Mean beyond": "over all evaluated lengths beyond training, of which a table of more than "
     "seven shows some",
     "Solved length": "the longest evaluated length up to which more than half of the {replicates} "
-    f"have at least {SOLVED_BEYOND:g} %; the training length is solved from {SOLVED:g} % on",
+    f"have at least {SOLVED_BEYOND:g} %; a seed has solved that of training with {SOLVED:g} %",
     "90 % used up to": "the longest evaluated length up to which more than half of the "
     "{replicates} use at least 90 % of the headroom",
     "≥": "no longer length was evaluated",
@@ -120,6 +120,7 @@ def _metric(table: Table) -> Iterator[str]:
         "split": HELD_OUT.get(part) or part,
         "alike": "for all models and seeds" if table.replicate == "seed" else "with every swap",
         "oracle": "the Bayes-optimal prediction" if draws(run) else "a model trained at it",
+        "reference": f"{scoring.get('reference') or run.train.length:,} tokens",
         "last": str(scoring.get("last") or "L/2"),
         "rate": f"{100 * (scoring.get('rate') or 0):.3g} %",
     }.items():
@@ -147,10 +148,9 @@ def _training(table: Table) -> str:
         return f"{kind}, {train.steps:,} batches of {source} at {at}{loss}; {spread}.{chance}"
     if not train.steps:
         size = f" ({run.parameters.total:,} parameters)" if run.parameters else ""
-        return (
-            f"Pretrained on up to {train.length:,} tokens{size}; scored on {source}, in its own "
-            f"tokens; {spread}."
-        )
+        real = (run.config.get("eval", {}).get("reference") or 0) <= train.length
+        of = f"{'Pretrained' if real else 'Taken as pretrained'} on up to {train.length:,} tokens"
+        return f"{of}{size}; scored on {source}, in its own tokens; {spread}."
     python = sorted({run.corpus.python for run in table.runs if run.corpus.python})
     text = source + (f" of Python {join(python)}" if python else "")
     spec = "" if run.tokenizer.spec == "bytes" else f" ({run.tokenizer.spec})"

@@ -198,7 +198,7 @@ def looks(results: Sequence[Result]) -> dict[str, Look]:
     specs = {
         result.id: result.config.get("pe", {}).get("spec") or result.label for result in results
     }
-    names = {id: re.sub(r"\(.*?\)|\[.*?\]", "", spec).split()[0] for id, spec in specs.items()}
+    names = {i: re.sub(r"\((\(.*?\)|[^()])*\)|\[.*?\]", "", s).split()[0] for i, s in specs.items()}
     order = sorted(
         specs, key=lambda id: (names[id] not in COMMON, specs[id] not in COMMON, specs[id], id)
     )

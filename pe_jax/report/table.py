@@ -257,8 +257,7 @@ def _row(
     elif getattr(metric, "compares", "") not in ("divergence", "choices"):  # 0 where trained
         worst = metric.sign * math.inf
         served = {
-            n: worst if cell.lost and n > train else cell.mean
-            for n, cell in zip(table.lengths, shown, strict=True)
+            n: worst if cells[n].lost and n > train else cells[n].mean for n in table.evaluated
         }
         reach = stats.effective_length(served, train, sign=metric.sign)
     gain, replicas = minus(shown[-1], cells[train]), max(cell.replicas for cell in shown)

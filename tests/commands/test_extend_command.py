@@ -139,7 +139,7 @@ def test_a_missing_library_is_said_before_anything_is_written(missing, monkeypat
     [
         (["--places=1"], "--places=1"),
         (["--swaps=yarm"], "did you mean 'yarn'?"),
-        (["--margin=-1"], "--margin=-1"),
+        (["--margin=0"], "--margin=0"),
         (["--lengths=16,x"], "--lengths=16,x: invalid literal"),
         (["--last=16"], "eval.last must be below the shortest evaluation length 16"),
         (["--lengths=16,9000"], "for the longest of eval.lengths"),

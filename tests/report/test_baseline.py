@@ -202,3 +202,18 @@ def test_the_command_compares_the_models_of_one_folder(lab, tmp_path):
     assert done.code == 2 and "--margin=-1" in done.err and not done.out
     done = lab.start("compare", study, "--baseline=alibii").wait()
     assert done.code == 2 and "did you mean 'alibi'?" in done.err and not done.out
+
+
+def test_the_best_of_several_rows_of_rope_has_holms_over_all_pairs():
+    """No row alone is called rope, so that none was named beforehand."""
+    plain = make_record("t5", [2.45, 2.60, 3.30, 4.00, 4.40], window=False)
+    third = make_record("sandwich", [2.45, 2.60, 3.30, 4.00, 4.50], window=False)
+    scored = (BETTER, replace(plain, rows=nudged(plain)))
+    rates = [
+        replace(r, label="rope", id=f"rope-{rate}", config={"train": {"rate": rate}})
+        for r, rate in zip(scored, (1e-3, 3e-3), strict=True)
+    ]
+    (found,) = compared([*rates, replace(third, rows=nudged(third, -0.5))])
+    assert found.baseline == "rope, rate 0.001"
+    samples = [row.cells[0].values for row in found.table.rows if row.trained]
+    assert [own[0].p for _, own in found.rows] == pytest.approx(stats.of_best(samples, 0)[1:])

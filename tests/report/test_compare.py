@@ -205,3 +205,14 @@ def test_a_mistake_is_told(lab):
         done = lab.start("compare", *arguments).wait()
         assert done.code == 2 and done.out == "" and len(done.err.splitlines()) == 1, done.err
         assert words in done.err
+
+
+def test_places_of_another_number_are_other_places():
+    """They are spread evenly over the text."""
+    own = {"last": 32, "lengths": [64]}
+    a, b = (
+        pretrained(replace(ROPE, config=ROPE.config | {"eval": own | {"targets": n}}))
+        for n in (128, 256)
+    )
+    found = one(compared([a], [b])).difference
+    assert found.change.n == 0 and math.isnan(found.p)

@@ -252,3 +252,9 @@ def test_labels_of_lengths_do_not_touch_and_the_longest_is_kept():
     boxes = [label.get_window_extent() for label in labels]
     assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
     assert labels[-1].get_text() == f"{lengths[-1]}"
+
+
+def test_a_field_that_is_a_tuple_changes_no_colour():
+    for spec in ("t5", "t5(per_layer=('*',))", "t5(per_layer=('*',),buckets=16)[::2]"):
+        one = made(spec)
+        assert looks([one])[one.id].colour == COMMON["t5"]

@@ -171,14 +171,16 @@ def test_a_window_of_a_pretrained_model_costs_the_median_of_those_timed_at_the_l
 
 
 def test_frame_has_every_number_once(tmp_path, records):
-    save_runs(tmp_path, records)
+    first, *others = records[0].rows
+    rows = (replace(first, value=None), *others)
+    save_runs(tmp_path, [replace(records[0], rows=rows), *records[1:]])
     found = frame.frame(str(tmp_path))
     assert found.equals(frame.frame(tmp_path))
     assert len(found) == sum(len(result.rows) for result in records)
     chosen = found.query("label == 'rope' and way == '' and metric == 'same_targets'")
     means = chosen.groupby("length")["value"].mean()
     assert means.to_dict() == pytest.approx({64: 2.46, 128: 2.61, 256: 3.31, 512: 4.01, 1024: 4.41})
-    reasons = {"beyond its 64 positions", "diverged at step 120"}
+    reasons = {"beyond its 64 positions", "diverged at step 120", "not finite"}
     assert set(found.query("value.isna()")["reason"]) == reasons
 
 
@@ -643,3 +645,10 @@ def test_runs_count_where_a_report_was_written_into_their_folder(tmp_path, recor
         write(tmp_path / one.id / "result.json", one)
     (tmp_path / "runs.jsonl").write_text(encode(records[0]))
     assert len(load(tmp_path)) == 2
+
+
+def test_a_model_scored_as_if_trained_at_fewer_tokens_is_not_said_to_be():
+    made = pretrained(make_record("llama", [2.5] * 5))
+    config = made.config | {"eval": made.config["eval"] | {"reference": 1024}}
+    assert "Pretrained on up to 64 tokens" in facts_of([made])
+    assert "Taken as pretrained on up to 64" in facts_of([replace(made, config=config)])

@@ -102,3 +102,12 @@ def test_why_there_is_no_mean_beyond_is_said_of_the_length_that_is_missing():
     ]
     (table,) = tables_of([replace(one, rows=tuple(missing))])
     assert table.rows[0].beyond.reason == table.rows[0].cells[1].reason != ""
+
+
+def test_an_effective_length_ends_at_a_length_that_no_column_shows():
+    lengths = (40, 50, 60, 70, 80, 100, 120, 160, 320)
+    values = [dict.fromkeys(lengths, 1.0) | {100: 9.0}] * 3
+    one = drawn("parity", "rope", None, lengths=lengths, rows=rows(values, metric="bits"))
+    table = table_of([one])
+    assert 100 not in table.lengths
+    assert (table.rows[0].effective, table.rows[0].censored) == (80, False)
