@@ -344,8 +344,8 @@ METRICS: dict[str, Metric] = {
         SampleMetric(
             "last_bits",
             "Samples of every length are drawn, the same {alike}: the mean of -log2 p over the "
-            "last {last} scored tokens of each, L being the training length. Where a longer sample "
-            "ends with the shorter one, as in markov, these targets are the same at every length.",
+            "scored tokens of each, at most the last {last}, L being the training length. They are "
+            "the same at every length where a longer sample ends with the shorter, as in markov.",
             unit="bits per token, last targets",
             better="lower",
             percent=False,
@@ -354,8 +354,8 @@ METRICS: dict[str, Metric] = {
         ),
         SampleMetric(
             "above_bayes",
-            "The mean of -log2 p over the last {last} scored tokens of each sample, L being the "
-            "training length, minus that of the Bayes-optimal prediction on the same tokens.",
+            "The mean of -log2 p over the scored tokens of each sample, at most the last {last}, L "
+            "being the training length, minus that of the Bayes-optimal prediction on them.",
             unit="bits per token above Bayes",
             better="lower",
             percent=False,
