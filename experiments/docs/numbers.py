@@ -6,8 +6,9 @@ This is the mean over replicas of the row with that label ("rope", or "rope, yar
 that metric at that length. The length `beyond` is the mean over all lengths beyond training. A
 colon selects a part of the study: results/STUDY:TASK a task, results/STUDY:64 a training length,
 results/STUDY:steps=3000 a number of training steps, results/STUDY:width=64 a width of the model,
-results/STUDY:rate=0.003 a learning rate, results/STUDY:loss=all a train.loss. After "±" stands the
-half width of the 95 % interval.
+results/STUDY:heads=2 its heads, results/STUDY:rate=0.003 a learning rate, results/STUDY:loss=all a
+train.loss; results/STUDY:64,heads=2 what is both. After "±" stands the half width of the 95 %
+interval.
 
 `less` subtracts, from the value of each replica that has both, the value at another length. Its
 study and label are those of the value before it unless it names others. A number with decimals can
@@ -313,12 +314,13 @@ def study(where: str) -> Study:
         width, loss = one.config["lm"]["model"], one.config["train"].get("loss", "scored")
         task, length, steps = one.config["task"], str(one.train.length), one.train.steps
         rate = one.config["train"].get("rate")
-        own = {"steps": steps, "width": width, "loss": loss, "rate": rate} | task
+        heads = one.config["lm"].get("heads")
+        own = {"steps": steps, "width": width, "heads": heads, "loss": loss, "rate": rate} | task
         return task["name"], length, *(f"{field}={value}" for field, value in own.items())
 
     folder, _, part = where.partition(":")
-    results = load(ROOT / folder)
-    found = [one for one in results if not part or part in names(one)]
+    results, wanted = load(ROOT / folder), {*filter(None, part.split(","))}
+    found = [one for one in results if wanted <= {*names(one)}]
     if not found:
         raise ValueError(f"{folder} has no part {part!r}")
     return Study.of(results).part(found)

@@ -76,7 +76,7 @@ def studies(tmp_path, monkeypatch):
         ("a:64 rope same_targets 64 less 1.5 nats sd", "0.00", "−0.20"),
         ("a:64 rope same_targets 128 less 64 p", "0.0000", "0.0072"),
         ("a:64 rope same_targets 128 less 64 tells", "0.000", "0.499"),
-        ("a:width=32 rope same_targets 64", "0.00", "2.13"),
+        ("a:64,width=32 rope same_targets 64", "0.00", "2.13"),
         ("b:steps=350 rope same_targets 64", "0", "3"),
         ("a:64 rope same_targets 64 less 128 nats each", "0.0,\n0.0, 0.0", "−0.7,\n−0.8, −0.6"),
         ("a:text t5 same_targets 128", "0", "2"),
@@ -117,7 +117,7 @@ def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(pl
         ("a:64 rope same_targets 64 less p", "'p' is no value"),
         ("b rope same_targets 64 less 2.0 sd", "at least two data points"),
         ("a:64 no model: Bayes same_targets 256", "there is no such number"),
-        ("a:96 rope same_targets 64", "results/a has no part '96'"),
+        ("a:64,width=16 rope same_targets 64", "results/a has no part '64,width=16'"),
     ],
 )
 def test_a_mark_without_a_number_is_an_error(place, said):

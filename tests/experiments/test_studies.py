@@ -20,7 +20,7 @@ from configs import (
     rope_base,
     tasks_solved,
 )
-from experiments.studies import verdicts
+from experiments.studies import rises, verdicts
 from pe_jax.evaluation.passes import plan
 from pe_jax.record import Baseline, CorpusRecord, Way
 from pe_jax.report.study import Study
@@ -71,6 +71,13 @@ def test_published_models_with_one_share_have_rises_that_differ():
     # pairs turn less than once from i = K / 2 * ln(512 / 2 pi) / ln(1e4) on: 30.6 of 64, 15.3 of 32
     assert shares == [pytest.approx(33 / 64, abs=1e-3), 0.5, 0.5]
     assert rises == pytest.approx([np.log2(21.37 / 20.07), np.log2(32.8 / 24.2), 3.303], abs=1e-3)
+
+
+def test_the_figure_has_every_model_and_the_published():
+    results = [dataclasses.replace(run, id=f"{n}") for n, run in enumerate(ropes(lambda s: s))]
+    (axes,) = rises.draw(Study.of(results)).axes
+    assert len(axes.containers) == 24
+    assert [text.get_text()[:5] for text in axes.texts] == ["Press", "Chi e", "Zheng"]
 
 
 def codes(gains, room=0.1, spread=0.001):
