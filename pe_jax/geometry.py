@@ -17,6 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, Num
 
+from pe_jax.errors import Refused
+
 
 def inverse_timescales(size: int, base: float = 10000.0) -> Float[Array, "half"]:
     """w_i = base^(-2i / size), i < size / 2, in radians per position (Vaswani et al., 2017)."""
@@ -67,9 +69,9 @@ def rotate(
 
 
 def whole(pos: Num[Array, "L"]) -> Int[Array, "L"]:
-    """The positions as they are. ValueError if their dtype is not an integer."""
+    """The positions as they are. Refused if their dtype is not an integer."""
     if not jnp.issubdtype(pos.dtype, jnp.integer):
-        raise ValueError(
+        raise Refused(
             "this encoding is defined at whole positions, and those given are fractional: leave "
             "out the member that makes them so, or take a function of the position (sinusoidal, "
             "floater)"
@@ -207,16 +209,16 @@ def lookup_between(
 ) -> Float[Array, "*lead S"]:
     """table[count], interpolated linearly between its entries; 0 <= count <= R - 1.
 
-    Its gradient is right only if counts do not increase along their last axis. Then the keys that
-    read one entry stand side by side, and sums over them replace the scatter of a gather's
-    gradient, which is slow on XLA's CPU.
+    Counts must not increase along their last axis, but for roundings. Then the keys that read one
+    entry stand side by side, and sums over them replace the scatter of a gather's gradient, which
+    is slow on XLA's CPU.
     """
     return _lookup_between(table, count)[0]
 
 
 def _lookup_between(table, count):
     rows = jnp.arange(table.shape[-1])
-    below = jnp.minimum(count.astype(jnp.int32), len(rows) - 2)
+    below = jax.lax.cummin(jnp.minimum(count.astype(jnp.int32), len(rows) - 2), count.ndim - 1)
     low, high = (jnp.take_along_axis(table, row, axis=-1) for row in (below, below + 1))
     part, step = count - below, high - low
     return low + part * step, (rows, below, part, step)

@@ -21,11 +21,12 @@ def choose(
     for encodings that it does not serve (`fused.refusal`).
 
     `form` is "dense", "blockwise", "fused" or "auto": fused on a TPU or GPU from 128 keys on, else
-    dense while the logits fit. Fused attention needs a `full` forward pass, without a cache or a
-    memory; without it "fused" is "auto". `queries` and `keys` are numbers of each sequence.
+    dense while the logits fit. A single query, which would be padded to a block, has dense
+    attention always. Fused attention needs a `full` forward pass, without a cache or a memory;
+    without it "fused" is "auto". `queries` and `keys` are numbers of each sequence.
     """
     auto = form in ("auto", "fused")
-    if form == "dense" or (auto and _dense_is_better(pe, batch * heads, queries, keys)):
+    if queries == 1 or form == "dense" or auto and _prefers_dense(pe, batch * heads, queries, keys):
         unfused = attend
     else:
         unfused = functools.partial(attend_blockwise, block=_block_size(pe, keys))
@@ -56,13 +57,12 @@ def _has_kernels() -> bool:
 
 # Whether the float32 logits of `heads` heads, over all sequences, fit in 8 MiB on a CPU, for its
 # caches, or in 1 GiB on an accelerator, and no window hides most. On a CPU also for keys that do
-# not fill two blocks: at 80 tokens a step takes 2/3 of the time. Always for a single query, which
-# blockwise attention would pad to a whole block.
-def _dense_is_better(pe: Bound, heads: int, queries: int, keys: int) -> bool:
+# not fill two blocks: at 80 tokens a step takes 2/3 of the time.
+def _prefers_dense(pe: Bound, heads: int, queries: int, keys: int) -> bool:
     cpu = jax.default_backend() == "cpu"
     fits = (cpu and keys < 128) or 4 * heads * queries * keys <= (2**23 if cpu else 2**30)
     mostly_hidden = any(keys > 4 * (window + sinks) for window, sinks in pe.reach)
-    return queries == 1 or (fits and not mostly_hidden)
+    return fits and not mostly_hidden
 
 
 # A power of two from 64 to 512: a quarter of the keys up to 128, of more than 1024 keys 1/8, and no

@@ -212,12 +212,14 @@ class Pairs(NamedTuple):
     def _is_given(self, pe: Bound, hook: str, pos) -> bool:
         return jax.eval_shape(functools.partial(pe.relative, hook), pos).ndim > 0
 
-    # A hook that gives a number for each pair: [H, T, S]; `otherwise` where none is given.
+    # A hook that gives a number for each pair, 2^14 at a time: [H, T, S]; `otherwise` without it.
     def _pair_by_pair(self, pe: Bound, hook: str, queries: Queries, keys: Keys, otherwise: float):
         if not self._is_given(pe, hook, keys.rows.pos):
             return otherwise
-        n = queries.rows.pos[:, None] - keys.rows.pos[None, :]
-        return jnp.reshape(pe.relative(hook, n.ravel()), (-1, *n.shape))
+        q_pos, k_pos = queries.rows.pos, keys.rows.pos
+        of_row = jax.checkpoint(lambda pos: pe.relative(hook, pos - k_pos))
+        rows = jax.lax.map(of_row, q_pos, batch_size=max(1, 2**14 // len(k_pos)))
+        return jnp.swapaxes(rows, 0, 1)
 
     # The dot products of each row of x, [R, H, K], with a hook's vectors at the distances pos +
     # others, where `pos` [R] has the row's own: [R, H, len(others)].

@@ -52,7 +52,7 @@ def listed(what: str) -> dict[str, str]:
     if what == "metrics":
         from pe_jax.metrics import METRICS
 
-        usual = {"last": "L/2", "split": "test", "rate": "30 %"}
+        usual = {"reference": "L tokens", "last": "L/2", "split": "test", "rate": "30 %"}
         usual["alike"] = "for all models and seeds"
         texts = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
         return {name: text[:1].upper() + text[1:] for name, text in texts.items()}

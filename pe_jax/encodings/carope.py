@@ -40,7 +40,7 @@ class CARoPE(Turned):
         log_f = -jnp.log1p(jax.nn.softplus(x @ params["w"] + params["b"][None]))
         powers = jnp.arange(self.dims.head // 2, dtype=jnp.float32)
         sums = jnp.cumsum(jnp.exp(log_f[..., None] * powers[None, None]), axis=0)
-        return sums if before is None else sums + before[None]
+        return (sums if before is None else sums + before[None]) % (2 * jnp.pi)
 
     def _angles(self, params, pos):
         return pos

@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.encodings.rotary import Turned
-from pe_jax.fields import Positive
+from pe_jax.fields import NotNegative, Positive
 from pe_jax.geometry import angles, bounded_exp, inverse_softplus, inverse_timescales
 
 
@@ -44,7 +44,7 @@ class JordanRoPE(Turned):
     """The largest shear, per training length; with bounded=True per token."""
     bounded: bool = False
     """Whether positions are bounded by the training length where they shear."""
-    middle: float | None = None
+    middle: NotNegative | None = None
     """m. None: half the length served."""
     per_layer: tuple[str, ...] = dataclasses.field(default=("*",), kw_only=True)
 

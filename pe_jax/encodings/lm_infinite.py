@@ -2,9 +2,9 @@
 arXiv:2308.16137).
 
 A query sees the last `window` keys and the first `sinks`, which are at distance min(i - j, window):
-RoPE below that, so that no angle is new beyond the training length, which is the window by default.
-Nothing is learned. `window(sinks=10)` hides the same keys and leaves the distances of the first
-ones as they are. The authors take 10 to 100 first tokens; 10 here.
+RoPE below that. The window is the training length L by default: no angle but that of the distance L
+is new. Nothing is learned. `window(sinks=10)` hides the same keys and leaves the distances of the
+first ones as they are. The authors take 10 to 100 first tokens; 10 here.
 
 They also let a few middle layers look up the keys of the largest products among those hidden, for
 retrieval; that is not part of this.

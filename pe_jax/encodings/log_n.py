@@ -2,8 +2,8 @@
 and Cholak, 2022, arXiv:2202.12172).
 
 L is the training length. Nothing is learned, and nothing changes within L; beyond it the softmax
-over the i + 1 keys of a query is made sharper, to keep its entropy. As nothing changes in training,
-it can be swapped into any trained model, whatever its encodings.
+over the i + 1 keys of a query is made sharper, to keep its entropy. It can be swapped into any
+trained model that moves no positions.
 """
 
 import dataclasses
@@ -19,6 +19,7 @@ from pe_jax.fields import Count
 class LogN(Encoding):
     """max(1, ln(i + 1) / ln L) on the queries."""
 
+    from_zero = True
     causal_only = "it counts the keys up to a query"
     length: Count | None = None
     """L. None: the training length."""

@@ -50,8 +50,8 @@ class PJBias(Encoding):
     def __post_init__(self):
         if not self._parts:
             raise ValueError("pj_bias needs one of jets, line and lightcone")
-        if self.order > 34:
-            raise ValueError(f"pj_bias's order must be at most 34, got {self.order}: float32 ends")
+        if self.order > 20:
+            raise ValueError(f"pj_bias's order must be at most 20, got {self.order}: float32 ends")
 
     @property
     def _parts(self):

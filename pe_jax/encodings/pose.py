@@ -27,13 +27,15 @@ class PoSE(Encoding):
     target: Count | None = None
     """T. None: 4 times the training length."""
 
+    def highest_position(self):
+        return (self.target or 4 * self.dims.train_len) - 1
+
     def positions(self, tokens, pos, key, train):
         if not train:
             return pos
-        most = self.target or 4 * self.dims.train_len
-        size = (pos >= 0).sum()  # tokens without those that pad
+        most = self.highest_position() + 1
+        size = (pos >= 0).sum()  # without tokens that pad
         cut, skip = jax.random.split(self._drawing(key))
         cut = jax.random.randint(cut, (), 1, jnp.maximum(size, 2))
         skip = jax.random.randint(skip, (), 0, jnp.maximum(most - size, 0) + 1)
-        place = jnp.cumsum(pos >= 0) - 1
-        return pos + jnp.where(place >= cut, skip, 0)
+        return pos + jnp.where(jnp.cumsum(pos >= 0) > cut, skip, 0)

@@ -21,6 +21,7 @@ from pe_jax.encoding import Encoding
 class SSMax(Encoding):
     """s_h ln(i + 1) [+ b_h] on the queries."""
 
+    from_zero = True
     s: float | None = None
     """The initial value. None: 1 / the mean of ln n, n = 1 .. the training length."""
     offset: bool = False

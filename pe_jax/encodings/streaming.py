@@ -23,7 +23,7 @@ class Streaming(Remapped):
     """q and k of a window and of the first keys, rotated as if they were next to each other."""
 
     window: Count | None = None
-    """None: the training length without the sinks."""
+    """None: the training length without the sinks, at least 1."""
     sinks: Natural = 4
     """The first keys of the sequence, which every later query sees."""
     from_zero = True

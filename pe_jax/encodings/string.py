@@ -22,12 +22,13 @@ class String(Remapped):
     shift: Count | None = None
     """S. None: a third of the training length."""
     window: Count | None = None
-    """W. None: 128, and at most half of S."""
+    """W, at most S. None: 128, and at most half of S."""
 
     @property
     def _sizes(self) -> tuple[int, int]:
         shift = max(1, self.dims.train_len // 3) if self.shift is None else self.shift
-        return shift, min(128, max(1, shift // 2)) if self.window is None else self.window
+        window = min(128, max(1, shift // 2)) if self.window is None else self.window
+        return shift, min(shift, window)
 
     def far(self, q_pos, k_pos):
         return q_pos[:, None] - k_pos[None] >= self._sizes[0]

@@ -19,6 +19,7 @@ from pe_jax.fields import Count, NotNegative
 class TemperatureTuning(Encoding):
     """1 + c ln(1 + floor((i + 1) / f)) on the queries."""
 
+    from_zero = True
     causal_only = "it counts the keys up to a query"
     length: Count | None = None
     """f. None: the training length."""

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encodings.rotary import Rotary
-from pe_jax.fields import Positive
+from pe_jax.fields import NotNegative, Positive
 from pe_jax.geometry import LARGEST_EXPONENT, bounded_exp
 
 
@@ -29,7 +29,7 @@ class XPos(Rotary):
     """g: the larger, the less the pairs decay."""
     scale_base: Positive | None = None
     """B. None: half the training length."""
-    middle: float | None = None
+    middle: NotNegative | None = None
     """m. None: half the length served."""
 
     def at(self, length):
@@ -37,7 +37,8 @@ class XPos(Rotary):
 
     def limit(self):
         side = LARGEST_EXPONENT * self._base / np.log(1 + 1 / self.gamma)
-        return int(side + (side if self.middle is None else min(self.middle, side)))
+        middle = side if self.middle is None else self.middle
+        return int(side + middle) if middle <= side else 0
 
     @property
     def _base(self):

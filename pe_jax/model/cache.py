@@ -131,12 +131,8 @@ class LayerCache(LayerPast):
         return jnp.moveaxis(rows, -1, 1), dataclasses.replace(self, embedded=rows)
 
     def keys_values(self, k: Float[Array, "B L H K"], v: Float[Array, "B L H K"], start):
-        rows = _extended(
-            None if self.k is None else (self.k, self.v), (_heads_first(k), _heads_first(v)), start
-        )
+        rows = [_extended(a, _heads_first(b), start) for a, b in ((self.k, k), (self.v, v))]
         kept = dataclasses.replace(self, k=rows[0], v=rows[1])
-        if self.k is None:
-            return k, v, kept
         return _tokens_first(rows[0], k), _tokens_first(rows[1], v), kept
 
     def located_last(self, start) -> tuple | None:
@@ -215,13 +211,7 @@ class Cache(Past):
 
 def rows_from(rows: Any, start, count: int, axis: int = 1) -> Any:
     """`count` rows from `start` on (may be traced), along `axis`, of every array in a tree."""
-
-    def cut(a):
-        if a.shape[axis] == count:
-            return a
-        return jax.lax.dynamic_slice_in_dim(a, start, count, axis)
-
-    return jax.tree.map(cut, rows)
+    return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, start, count, axis), rows)
 
 
 def _padded(rows: Leaf, room: int) -> Array:

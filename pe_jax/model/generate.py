@@ -225,10 +225,7 @@ def positions(
         return jnp.arange(room)
     pos, tokens = jnp.arange(total), jnp.zeros((batch, total), jnp.int32)
     for e in encodings:  # by a trace: do its positions depend on the tokens?
-
-        def of_tokens(tokens, e=e):
-            return e.positions(tokens, pos, key, False)
-
+        of_tokens = functools.partial(e.positions, pos=pos, key=key, train=False)
         if jax.eval_shape(functools.partial(shared_positions, of_tokens), tokens) is None:
             return None
     pos = fold_positions(encodings, tokens, pos, key, False)

@@ -96,8 +96,8 @@ class Memory(Past):
 def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:
     """ValueError for an encoding that cannot serve `length` tokens after `memory` earlier ones."""
     for encoding in encodings:
-        name, limit = type(encoding).__name__, encoding.limit()
-        if overrides(encoding, "embed") and acts_once(encoding):
+        name, limit = type(encoding).__name__, encoding.at(memory + length).limit()
+        if memory and overrides(encoding, "embed") and acts_once(encoding):
             raise ValueError(
                 f"{name} acts on the model's input, where every segment has the same positions: "
                 "a memory needs an encoding that acts in attention, or on the input of every "
@@ -105,6 +105,6 @@ def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:
             )
         if limit is not None and limit < memory + length:
             raise ValueError(
-                f"{name} serves {limit} positions, a segment of {length} tokens after a memory of "
-                f"{memory} has {memory + length}: shorten one of them, or enlarge {name}"
+                f"{name} serves {limit} positions, and {length} tokens after a memory of {memory} "
+                f"need {memory + length}: shorten one of them, or enlarge {name}"
             )

@@ -80,8 +80,8 @@ class Run:
         encodings = whole.members.encodings(dims)
         users.check_users_hooks(whole.members, evaluation.swaps, dims, lm)
         identity.parameters(lm, encodings)  # ValueError unless layers can own these parameters
-        if lm.memory:
-            memory.check(encodings, lm.memory, train.length)
+        if train.steps:
+            memory.check(encodings, lm.memory, dims.train_len)
         plan(encodings, evaluation, train.length, whole.task)  # ValueError for an impossible one
         spec = whole.config["pe"]["spec"]
         init_from = InitFrom.of(train, lm, spec, encodings, run.seeds)

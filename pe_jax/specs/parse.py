@@ -121,7 +121,7 @@ def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
     for encoding, name in every:
         if not movers or overrides(encoding, "positions"):
             continue
-        (highest, whose), limit = movers[-1], encoding.limit()
+        (highest, whose), limit = movers[-1], encoding.at(encoding.dims.train_len).limit()
         if limit is not None and limit <= highest:
             raise ValueError(
                 f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
@@ -203,14 +203,14 @@ def _find(name: str) -> type[Encoding]:
 
 def layers_of(encoding: Encoding) -> list[int]:
     """The layers it acts in, counted from 0, ascending. ValueError if its field `layers` holds no
-    slices or numbers, or none of the model's layers.
+    slices or numbers, or one of these has none of the model's layers.
     """
     every = range(encoding.dims.layers)
     parts = [every[part] for part in _slices(encoding.layers)]
     layers = [layer for layer in every if any(layer in part for part in parts)]
-    if not layers:
+    if not all(parts):
         name, count = type(encoding).__name__, encoding.dims.layers
-        raise ValueError(f"{name} acts in none of {count} layers: layers is {encoding.layers!r}")
+        raise ValueError(f"{name}'s layers {encoding.layers!r} name none of 0 .. {count - 1}")
     return layers
 
 

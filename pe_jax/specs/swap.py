@@ -40,7 +40,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
 
     If some layers of the model, but not all, have a window, as in Gemma 3, or a mixer, a member of
     the spec that names no layers acts in the others, if any: a longer text brings no new distances
-    within a window. Encodings of the input, with a field `where`, are exempt.
+    within a window. Encodings of the input, with a field `where`, and of positions are exempt.
 
     ValueError if it could replace two encodings of its layers, needs parameters that the replaced
     one does not have, shares parameters with the rest of it, or would act twice with one of its
@@ -49,6 +49,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     out, far = list(encodings), _far_sighted(encodings)
     for member in parse(spec):
         placed = "layers" in member.fields or "where" in defaults(member.cls)
+        placed |= member.cls.positions is not Encoding.positions
         if not placed and len(far) < encodings[0].dims.layers:
             if not far:  # there is no attention
                 continue

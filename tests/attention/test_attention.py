@@ -593,6 +593,7 @@ def test_auto_is_dense_while_the_logits_of_a_layer_fit(backend, length, batch, m
         assert choose("auto", pe, batch + 1, 1, length, length).func is attend_blockwise
         assert choose("auto", pe, batch, 2, length, length).func is attend_blockwise
         assert choose("blockwise", pe, 1, 1, 8, 8).func is attend_blockwise
+        assert choose("blockwise", pe, 1, 1, 1, 4096) is attend
     narrow = bind((Window(DIMS, 16, sinks=4),))
     assert choose("auto", narrow, 1, 1, 81, 81).func is attend_blockwise
     assert choose("auto", narrow, 1, 1, 80, 80) is attend

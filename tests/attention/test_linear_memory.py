@@ -102,3 +102,9 @@ def test_the_largest_array_of_dense_attention_is_its_logits(name):
     wide = DIMS._replace(model=64, head=16)
     logits = wide.heads * LENGTH**2
     assert logits <= traced(name, True, attend, wide) <= 2 * logits < wide.head * LENGTH**2
+
+
+@pytest.mark.parametrize("name", ["cape+transformer_xl", "cape+tisa"])
+def test_nor_is_there_a_larger_one_where_every_pair_has_its_own_distance(name):
+    wide = DIMS._replace(model=64, head=16)
+    assert traced(name, False, attend, wide) <= 2 * wide.heads * LENGTH**2
