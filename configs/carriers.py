@@ -42,7 +42,7 @@ and 2e-3 on induction, as in results/retrieval. A model that has not solved its 
 third and at three times its rate, too, before any score beyond L is read; the first folder is
 deleted, and the better of the two by validation is kept:
 
-    pe-jax run --config='configs/carriers.py:task=TASK,pe=SPEC' --config.train.rate=RATE
+    pe-jax run --config='configs/carriers.py:task=TASK,pe=SPEC' --config.train.rate=RATE \
     --workdir=DIR
 
 Left out: flip-flop, where 3 % of the reads at 1,024 tokens are of a value more than 64 tokens back,

@@ -2,7 +2,7 @@
 code? Four encodings are trained at 256 tokens and evaluated at up to 1,024, for one accelerator.
 The reference is KERPLE's logarithm trained at 1,024.
 
-    python -m experiments.studies.code_text --packages=.venv/lib/python3.11/site-packages
+    python -m experiments.studies.code_text --packages=.venv/lib/python3.11/site-packages \
     runs/packages_text
     pe-jax sweep --config=configs/code_5m.py --workdir=runs/code_5m --out=results/code_5m
     python -m experiments.studies.verdicts code_5m

@@ -9,8 +9,8 @@ Two rates on seed 0. Then eight seeds of each encoding ENC at the RATE that it h
 with the one that is trained, its folder is copied to runs/code_8 before. One that has chosen 27e-3
 is tried at 81e-3 first.
 
-    pe-jax run --config=configs/code_8.py:pe=ENC --config.train.rates='()' --config.train.rate=RATE
-    --config.run.seeds='(0,1,2,3,4,5,6,7)' --workdir=runs/code_8
+    pe-jax run --config=configs/code_8.py:pe=ENC --config.train.rates='()' \
+    --config.train.rate=RATE --config.run.seeds='(0,1,2,3,4,5,6,7)' --workdir=runs/code_8
 
 The reference keeps three seeds, since its mean alone is used: --config.run.seeds='(0,1,2)', and
 adds --config.train.length=128 --config.train.batch=32 --config.run.oracle_of=32

@@ -1,7 +1,7 @@
 """Continued training of a pretrained model at four times its training length, with and without RoPE
 scalings: SmolLM2-135M, or another Llama of 8,192 tokens, at 32,768.
 
-    pe-jax sweep --config=configs/continued.py --config.train.init_from=hf:DIR
+    pe-jax sweep --config=configs/continued.py --config.train.init_from=hf:DIR \
     --config.data.source=files:PATH --workdir=DIR --out=results/continued
 
 For accelerators: activations in bfloat16, layers rematerialised in the backward pass, and one

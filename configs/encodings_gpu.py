@@ -1,7 +1,7 @@
 """The best-known encodings at 10 M parameters, for one accelerator: trained at 512 bytes in
 bfloat16, three seeds in one program, evaluated at up to 16,384.
 
-    pe-jax sweep --config=configs/encodings_gpu.py --workdir=DIR
+    pe-jax sweep --config=configs/encodings_gpu.py --workdir=DIR \
     --out=results/encodings_gpu
 
 Text as in configs/encodings.py.

@@ -2,7 +2,7 @@
 evaluated at up to 1,024. The references are KERPLE's logarithm trained at 256 and at 1,024, and
 evaluated with windows of 16 and 8.
 
-    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/headroom.py --workdir=DIR
+    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/headroom.py --workdir=DIR \
     --out=results/headroom
 
 0.5 M parameters, a step of 16,384 bytes, 41 M bytes in all. Each encoding has the learning rate

@@ -8,8 +8,8 @@ with 2,000 STEPS, and once for the first model at its own length, with --config.
 
     export PE_JAX_CORPORA=DIR
     pe-jax sweep --config=configs/hierarchical.py --workdir=runs/hierarchical
-    pe-jax run --config='configs/hierarchical.py:pe=SPEC' --config.train.init_from=RUN
-    --config.train.length=384 --config.train.batch=5 --config.train.steps=STEPS
+    pe-jax run --config='configs/hierarchical.py:pe=SPEC' --config.train.init_from=RUN \
+    --config.train.length=384 --config.train.batch=5 --config.train.steps=STEPS \
     --config.train.rates='(1e-3,3e-3,9e-3)' --workdir=runs/hierarchical
     pe-jax report --workdir=runs/hierarchical --out=results/hierarchical
 

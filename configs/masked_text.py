@@ -3,7 +3,7 @@ encoders that predict hidden tokens of novels, trained at 128 tokens and evaluat
 the window growing on both sides.
 
     export PE_JAX_CORPORA=DIR
-    pe-jax sweep --config=configs/masked_text.py --workdir=runs/masked_text
+    pe-jax sweep --config=configs/masked_text.py --workdir=runs/masked_text \
     --out=results/masked_text
     python -m experiments.studies.verdicts masked_text
 

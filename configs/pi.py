@@ -4,7 +4,7 @@
 There are two steps; the first prints at its end the folder that the second starts from:
 
     pe-jax run --config=configs/pi.py:pe=rope --workdir=DIR
-    pe-jax sweep --config=configs/pi.py --config.train.init_from=DIR/rope-XXXXXXXX
+    pe-jax sweep --config=configs/pi.py --config.train.init_from=DIR/rope-XXXXXXXX \
     --workdir=DIR
     pe-jax report --workdir=DIR --out=results/pi
 

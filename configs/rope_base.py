@@ -2,7 +2,7 @@
 L? 24 models with bases of 10, 100, 10,000 and 500,000 and heads of 16 and 32 components are trained
 at 64, 256 and 1,024 bytes of novels and evaluated at up to 4 L.
 
-    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/rope_base.py --workdir=runs/rope_base
+    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/rope_base.py --workdir=runs/rope_base \
     --out=results/rope_base
     python -m experiments.studies.verdicts rope_base
     python -m experiments.studies.rises

@@ -1,7 +1,7 @@
 """Which scaling reads far tokens at twice a model's length? SmolLM2-135M at 16,384 tokens with
 eight swaps, on records of codes and three tasks of RULER; nothing is trained.
 
-    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/scaling_ruler.py --workdir=DIR
+    PE_JAX_CORPORA=DIR pe-jax sweep --config=configs/scaling_ruler.py --workdir=DIR \
     --out=results/scaling_ruler
     pe-jax compare results/scaling_ruler --baseline='yarn(factor=2.0)'
 

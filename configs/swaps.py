@@ -4,7 +4,7 @@ There are two steps; the first prints at its end the folder that the second star
 
     pe-jax run --config=configs/swaps.py:pe=rope --workdir=DIR
     pe-jax sweep --config=configs/swaps.py --config.train.init_from=DIR/rope-XXXXXXXX --workdir=DIR
-    pe-jax report --workdir=DIR --out=results/swaps --reference=results/reference/rerope.csv
+    pe-jax report --workdir=DIR --out=results/swaps --reference=results/reference/rerope.csv \
     --reference=results/reference/yarn.csv
 
 The first run is trained for 5,000 steps at 128 tokens and evaluated with fifteen swaps at up to 16

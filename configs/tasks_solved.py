@@ -1,13 +1,13 @@
 """How far do models generalise that have solved a task at the training length L? Copying a string
 of different symbols (L = 20) and adding reversed numbers (L = 10 digits).
 
-    pe-jax sweep --config=configs/tasks_solved.py --workdir=runs/tasks_solved_rates
+    pe-jax sweep --config=configs/tasks_solved.py --workdir=runs/tasks_solved_rates \
     --out=results/tasks_solved/rates
 
 Three rates on seed 0; then, as in configs/code_8.py, a copy of the folder of each chosen run in
 runs/tasks_solved goes on to five seeds:
 
-    pe-jax run --config='configs/tasks_solved.py:task=TASK,pe=ENC' --config.train.rates='()'
+    pe-jax run --config='configs/tasks_solved.py:task=TASK,pe=ENC' --config.train.rates='()' \
     --config.train.rate=RATE --config.run.seeds='(0,1,2,3,4)' --workdir=runs/tasks_solved
     pe-jax report --workdir=runs/tasks_solved --out=results/tasks_solved
     python -m experiments.studies.verdicts tasks_solved

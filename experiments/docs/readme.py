@@ -171,7 +171,7 @@ def paper(docstring: str) -> str:
     """A link to the first paper in the docstring of an encoding or a task, or a dash."""
     by = r"(?P<by>[A-Z][\w-]+(?: (?:et al\.|and [A-Z]\w+))?, \d{4})"
     place = r"(?:arXiv:(?P<id>\d{4}\.\d{5})|(?P<page>kexue\.fm/archives/\d+))"
-    cited = re.search(rf"{by}[^;()]*[;,(] ?\(?{place}", " ".join(docstring.split()))
+    cited = re.search(rf"{by}[^;()]*?[;,(] ?\(?{place}", " ".join(docstring.split()))
     if not cited:
         return "–"
     url = f"arxiv.org/abs/{cited['id']}" if cited["id"] else cited["page"]

@@ -52,7 +52,7 @@ def read(given: str) -> ConfigFile:
         loader.exec_module(module)
         if not hasattr(module, "get_config"):
             raise ValueError(f"{path} has no get_config: pe_jax.configs.base has one to import")
-        config = module.get_config(argument) if argument else module.get_config()
+        config = config_of(module, argument) if argument else module.get_config()
     if argument:
         vars(module).pop("get_sweep", None)
     if not isinstance(config, ConfigDict):
@@ -68,7 +68,15 @@ def read(given: str) -> ConfigFile:
         text = " ".join(str(getattr(error.args[0], "args", error.args)[0]).split())
         raise ValueError(f"no such field: {text} See pe-jax list fields") from None
     fields = config_flags.get_override_values(options["config"])
+    if "train.rate" in fields and flag.value.train.rates:
+        raise ValueError("train.rates are used, and not train.rate: --config.train.rates='()', too")
     return ConfigFile(module, flag.value, fields)
+
+
+def config_of(module: Any, argument: str) -> ConfigDict:
+    """get_config(argument); before an argument "pe=SPEC" stands what its default has before pe=."""
+    usual, pe, _ = (module.get_config.__defaults__ or ("",))[0].partition("pe=")
+    return module.get_config((usual if pe and argument.startswith(pe) else "") + argument)
 
 
 def find(name: str) -> Path:

@@ -218,7 +218,7 @@ def runs_of(
     own = getattr(module, "get_config", None)
     if also and lists and getattr(own, "__module__", BASE) == BASE:
         raise ValueError("--also runs the file's own get_config: define get_config in it")
-    configs += [module.get_config(f"pe={spec}") for spec in also]
+    configs += [config_file.config_of(module, f"pe={spec}") for spec in also]
     for run in configs:
         for name, value in values.items():
             *parents, last = name.split(".")

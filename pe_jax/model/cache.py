@@ -21,6 +21,7 @@ Axes: B batch, L new tokens, S all tokens that they may see, H heads, K head siz
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -221,11 +222,8 @@ def _padded(rows: Leaf, room: int) -> Array:
 # The kept rows [..., S] with the new ones written in from `start` on; the new ones alone where
 # nothing is kept yet.
 def _extended(kept: Any, new: Any, start) -> Any:
-    if kept is None:
-        return new
-    return jax.tree.map(
-        lambda a, b: jax.lax.dynamic_update_slice_in_dim(a, b, start, axis=-1), kept, new
-    )
+    put = functools.partial(jax.lax.dynamic_update_slice_in_dim, start_index=start, axis=-1)
+    return new if kept is None else jax.tree.map(put, kept, new)
 
 
 # The layout of k and v in a `LayerCache`.

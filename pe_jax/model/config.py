@@ -31,7 +31,7 @@ class LmConfig:
     """The shape of the model. ValueError for invalid values."""
 
     vocab: Count = 256
-    """Logits; raised to the number of tokens of the tokenizer or of the task."""
+    """Logits of text; raised to the number of tokens. A task that draws samples has its own."""
     layers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
     """Layers, at most 1,000: a program is traced layer by layer."""
     model: Count = 64

@@ -76,7 +76,6 @@ class LM(nnx.Module):
                 preferred_element_type=jnp.float32,
                 rngs=rngs,
             )
-        self.dropout = nnx.Dropout(config.dropout)
         key = rngs.encodings()
         drawn = [init_params(e, jax.random.fold_in(key, i)) for i, e in enumerate(self.encodings)]
         self.shared = nnx.List([_as_nnx(shared) for shared, _ in drawn])
@@ -145,7 +144,7 @@ class LM(nnx.Module):
 
         x = self.embedded_norm(self.embedding[...][tokens].astype(DTYPES[self.config.dtype]))
         x, input_past = self._embed(x, seen, encodings, None, past.input)
-        x = _dropped(self.dropout, x, keys[0])
+        x = _dropped(self.config.dropout, x, keys[0])
         pes = [self._bound(layer, encodings) for layer in range(self.config.layers)]
         cuts = cache is None and dropout_key is None
         counts = _row_counts(pes, tokens.shape[1], last, cuts)
@@ -407,7 +406,6 @@ class Layer(nnx.Module):
             norms = ("query_norm", "key_norm") if config.qk_norm else ()
             for name in ("query", "key_value", "out", *norms):
                 delattr(self, name)
-        self.dropout = nnx.Dropout(config.dropout)
 
     def __call__(
         self,
@@ -429,11 +427,11 @@ class Layer(nnx.Module):
         if self.config.norm in OF_OUTPUTS:
             attended = self.attended_norm(attended)
         before = flat(x[:, L - last :])
-        x = before + _dropped(self.dropout, attended, dropout_keys[0])
+        x = before + _dropped(self.config.dropout, attended, dropout_keys[0])
         mlp = self._mlp(self.mlp_norm(before if self.config.parallel else x))
         if self.config.norm in OF_OUTPUTS:
             mlp = self.mlp_out_norm(mlp)
-        x = x + _dropped(self.dropout, mlp, dropout_keys[1])
+        x = x + _dropped(self.config.dropout, mlp, dropout_keys[1])
         return x.reshape(B, last, D), cache
 
     @jax.named_scope("mlp")
@@ -520,8 +518,8 @@ def flat(x: Float[Array, "B L D"]) -> Float[Array, "*tokens D"]:
     return x.reshape(-1, x.shape[-1]) if jax.default_backend() == "cpu" else x
 
 
-def _dropped(dropout: nnx.Dropout, x: Array, key: Key[Array, ""] | None) -> Array:
-    return dropout(x, deterministic=key is None, rngs=key)
+def _dropped(rate: float, x: Array, key: Key[Array, ""] | None) -> Array:
+    return nnx.Dropout(rate)(x, deterministic=key is None, rngs=key)
 
 
 # The parameters of encodings, shared by all layers or owned by each

@@ -158,7 +158,8 @@ def checked(config: Mapping[str, Any]) -> Checked:
     whole |= {name: vars(section) for name, section in sections.items()}
     task = tasks.make(whole["task"], lm.causal)
     _check_together(sections, task)
-    vocabulary = task.vocab()
+    with contract.calling(f"{(name := whole['task']['name'])}'s vocab", name):
+        vocabulary = task.vocab()
     if task.reads_text:
         vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
         vocabulary += task.masks() and not lm.special

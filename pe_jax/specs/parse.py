@@ -21,7 +21,6 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
 from pe_jax.fields import check_value, hints
 
-MOST = 64  # members of a spec
 BESIDE_MIXERS = {"at", "limit", "positions", "embed", "mix"}
 """The hooks of members that may act in a layer without attention."""
 
@@ -163,12 +162,12 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
 def parse(text: str) -> Spec:
     """The spec of a text. ValueError if it cannot be read, and for unknown names."""
     parts, members = terms.members(text), []
-    if len(parts) > MOST:
-        raise ValueError(f"a spec has at most {MOST} members, got {len(parts)}: {text[:40]}...")
     for part in parts:
         name, fields, layers = terms.Term.of(part)
         cls = _find(name)
         if layers is not None:
+            if given := fields.keys() & {"layers", "where"}:
+                raise ValueError(f"{part!r} has {' and '.join(given)} and brackets: drop one")
             fields |= {"layers": layers}
             fields |= {"where": "layers"} if "where" in defaults(cls) else {}
         members.append((name, cls, fields))

@@ -121,6 +121,14 @@ def test_configs_are_found_from_any_folder(tmp_path, monkeypatch):
     assert config_file.find("base.py").resolve() == tmp_path / "base.py"
 
 
+def test_an_encoding_alone_is_of_its_files_task_and_at_a_rate_that_is_used(monkeypatch):
+    assert config_file.read("markov.py:pe=fire").config.task.name == "markov"
+    assert config_file.read("hierarchical.py:pe=rope").config.pe.spec == "rope"
+    monkeypatch.setattr(sys, "argv", ["", "--config.train.rate=1e-3"])
+    with pytest.raises(ValueError, match="train.rates are used, and not train.rate"):
+        config_file.read("headroom.py:pe=rope")
+
+
 def test_every_field_of_the_config_is_listed_with_its_default_and_a_sentence(lab):
     listed = lab.start("list", "fields").wait().out.splitlines()
     for section, kind in SECTIONS.items():

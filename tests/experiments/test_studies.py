@@ -256,12 +256,17 @@ def test_a_recurrence_that_loses_is_against_it():
 
 
 def answers(reach, solved=5):
-    """The runs of tasks_solved, whose first `solved` seeds answer all up to reach times L."""
+    """The runs of tasks_solved, whose first `solved` seeds answer all up to reach times L; of five,
+    seed i not the i-th length beyond L.
+    """
     for config in tasks_solved.get_sweep():
         length, name = config.train.length, config.pe.spec
         held = reach.get(name.partition("(")[0], 1)
         seeds = [
-            {n: 100.0 if s < solved and n <= held * length else 50.0 for n in config.eval.lengths}
+            {
+                n: 100.0 if s < solved and n <= held * length and (i != s or solved < 5) else 50.0
+                for i, n in enumerate((*config.eval.lengths[1:], length))
+            }
             for s in range(5)
         ]
         yield scored(name, seeds, length=length, metric="exact_match", config=config.to_dict())
@@ -280,6 +285,11 @@ def test_tasks_generalise_as_far_as_four_of_five_seeds():
 def test_tasks_that_three_seeds_have_solved_are_undecided():
     lines = said(verdicts.of_tasks_solved, answers(REACH, solved=3))
     assert all(line(lines, f"{n}.").endswith("undecided") for n in range(1, 6))
+
+
+def test_a_seed_that_has_missed_a_length_does_not_count_at_longer_ones():
+    lines = said(verdicts.of_tasks_solved, answers(REACH, solved=5))
+    assert any("position_coupling: 5 of 5 seeds" in s and "to 1.1 L" in s for s in lines)
 
 
 def test_every_length_of_solved_tasks_can_be_evaluated():

@@ -273,6 +273,7 @@ def test_ids_tell_tasks_curricula_and_a_users_file(tmp_path):
 
 LIES = """
 import dataclasses
+from pe_jax.task import Task
 from pe_jax.tasks.reverse_string import ReverseString
 
 @dataclasses.dataclass(frozen=True)
@@ -288,6 +289,18 @@ class Shifted(ReverseString):
         return super()._answer(input)[self.by :] + [0] * self.by
 
 @dataclasses.dataclass(frozen=True)
+class Blind(ReverseString):  # a label beyond its vocabulary, and no oracle
+    oracle = Task.oracle
+
+    def vocab(self):
+        return super().vocab() - 1
+
+@dataclasses.dataclass(frozen=True)
+class Wordless(ReverseString):
+    def vocab(self):
+        return [][0]
+
+@dataclasses.dataclass(frozen=True)
 class Short(ReverseString):
     def has(self, n):
         return n <= 24
@@ -301,6 +314,8 @@ class Short(ReverseString):
 @pytest.mark.parametrize(
     ("name", "changed", "said"),
     [
+        ("Blind", {}, ": .*ids beyond its vocabulary"),
+        ("Wordless", {}, "'s vocab: IndexError: list index out of range"),
         ("Late", {}, ": .*length 12 has the targets .* oracle says"),
         ("Shifted", {"eval": {"variants": ("by=1",)}}, ", by=1: .* oracle says"),
     ],

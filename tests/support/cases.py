@@ -8,30 +8,15 @@ from pe_jax.encodings import ENCODINGS
 from pe_jax.encodings.shaw import Shaw
 from pe_jax.specs.parse import make
 
-COMPOSED = [
-    "learned+t5",
-    "rope+alibi",
-    "randomized+sinusoidal",
-    "randomized+rope",
-    "randomized+t5",
-    "randomized+transformer_xl",
-    "rope+window(window=5,sinks=2)",
-    "t5+window(window=5)",
-    "randomized+shaw",
-    "forget_gate+rope",
-    "ssmax+shaw+rope",
-    "cape+alibi",
-    "cape+shaw",
-    "rerope(window=4)+forget_gate",
-    "randomized(max=100)+leaky_rerope(window=4,factor=2.0)",
-    "self_extend(window=4,group=3)",
-    "lm_infinite(window=5,sinks=2)",
-    "chunk(chunk=4,local=3)+ssmax",
-    "bipe(ends=(3,),rows=4)+rope",
-    "forget_gate+path",
-    "path(rank=2)+window(window=5,sinks=2)",
-    "rope(rotary_pct=0.5)+key_offset+window(window=5)",
-]
+COMPOSED = """
+learned+t5 rope+alibi randomized+sinusoidal randomized+rope randomized+t5
+randomized+transformer_xl rope+window(window=5,sinks=2) t5+window(window=5) randomized+shaw
+forget_gate+rope ssmax+shaw+rope cape+alibi cape+shaw rerope(window=4)+forget_gate
+randomized(max=100)+leaky_rerope(window=4,factor=2.0) self_extend(window=4,group=3)
+lm_infinite(window=5,sinks=2) chunk(chunk=4,local=3)+ssmax bipe(ends=(3,),rows=4)+rope
+forget_gate+path path(rank=2)+window(window=5,sinks=2)
+rope(rotary_pct=0.5)+key_offset+window(window=5)
+""".split()
 MIXED = {"shaw+pair_gate": (Shaw, PairGate), "capped+mix_keys": (Capped, MixKeys)}
 CASES = [*ENCODINGS, *COMPOSED, *EXOTIC, *MIXED]
 WIDE = DIMS._replace(train_len=64)  # so that every table serves the tests' lengths
