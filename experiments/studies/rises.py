@@ -3,7 +3,8 @@
     python -m experiments.studies.rises [FOLDER]
 
 writes rises.png into results/rope_base, or another folder with its records: a point for each model,
-with the 95 % interval over seeds, and crosses for published models.
+moved sideways by its length, with the 95 % interval over seeds, and crosses for published models, a
+triangle for one above the axis.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pe_jax.report import stats, style
 from pe_jax.report.study import Study, load
 
 MARKERS = {16: "o", 32: "s"}
+TOP = 4.2  # of the axis
 SHIFT = 0.006  # sideways, so that models of one share do not hide each other
 
 
@@ -43,9 +45,11 @@ def draw(study: Study) -> Any:
                 label=f"L {cell.length:,}, heads of {cell.head}",
             )
         for share, rise, source in published_rises():
-            axes.plot(share, rise, "kx", label="published, bits a token")
-            name = source.split(",")[0]
-            axes.annotate(name, (share, rise), (6, 3), textcoords="offset points", fontsize=7)
+            marker, name = "kx" if rise < TOP else "k^", source.split(",")[0]
+            axes.plot(share, min(rise, TOP), marker, label="published, bits a token")
+            name += f": {rise:.1f}" * (rise > TOP)
+            place = dict(xytext=(6, 3), textcoords="offset points", fontsize=7)
+            axes.annotate(name, (share, min(rise, TOP)), **place)
         axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
         axes.set(
             xlabel="share of pairs that turn less than once within L",

@@ -90,9 +90,10 @@ def gain(study: Study, run: Result, metric: str, length: int) -> Values:
 
 # rope_base
 
-# The head sizes of the models in files of results/reference that have RoPE of base 10,000, trained
-# at 512, at L and at 2 L: those of their usual shapes, not read in the tables.
-PUBLISHED = {"press": 128, "kerple": 64, "dape": 64}
+# Files of results/reference with RoPE of base 10,000 at L and 2 L: the head size, that of the usual
+# shape of such a model, not read in the tables, and L. The prediction names the first three.
+PUBLISHED = {"press": (128, 512), "kerple": (64, 512), "dape": (64, 512)}
+PUBLISHED |= {"press_1024": (128, 1024), "xpos": (64, 1024), "kazemnejad2023_code": (128, 1024)}
 
 
 class Rise(NamedTuple):
@@ -100,6 +101,8 @@ class Rise(NamedTuple):
 
     share: float
     rises: list[float]
+    further: float
+    """The mean bits at 4 L less those at L."""
     length: int
     theta: float
     head: int
@@ -116,18 +119,18 @@ def rope_rises(study: Study) -> Iterator[Rise]:
     for run in study.runs.values():
         config, length = run.config, run.train.length
         head, theta = config["lm"]["model"] // config["lm"]["heads"], config["pe"]["rope"]["base"]
-        own = gain(study, run, "same_targets", 2 * length)
-        share = rope_base.short_pairs(theta, head, length)
-        yield Rise(share, [-value for value in own.values()], length, theta, head)
+        own, more = (gain(study, run, "same_targets", n * length) for n in (2, 4))
+        share, rise = rope_base.short_pairs(theta, head, length), [-value for value in own.values()]
+        yield Rise(share, rise, -_mean(more), length, theta, head)
 
 
 def published_rises() -> Iterator[tuple[float, float, str]]:
     """The share of short pairs of published models, their rise in bits a token, and the source."""
-    for name, head in PUBLISHED.items():
+    for name, (head, length) in PUBLISHED.items():
         with (ROOT / f"results/reference/{name}.csv").open(encoding="utf-8", newline="") as file:
             rows = [row for row in csv.DictReader(file) if row["spec"] == "rope"]
         at, beyond = (float(row["value"]) for row in rows if row["at"] in ("1x", "1.98x", "2x"))
-        share = rope_base.short_pairs(1e4, head, 512)
+        share = rope_base.short_pairs(1e4, head, length)
         yield share, math.log2(beyond / at), rows[0]["source"]
 
 
@@ -145,11 +148,18 @@ def of_rope_base(study: Study) -> Iterator[str]:
         verdict = words(not broken if group else None)
         yield f"{number}. {bound}: {verdict} ({len(broken)} of {len(group)} against it)"
         yield from (f"     {cell}" for cell in broken)
-    rho = float(np.asarray(spearmanr([c.share for c in cells], [c.mean for c in cells]))[0])
-    yield f"3. Spearman's rho {rho:.2f}, at least 0.7: {words(rho >= 0.7)}"
-    some = [cell for cell in cells if cell.share]
-    rho = float(np.asarray(spearmanr([c.share for c in some], [c.mean for c in some]))[0])
-    yield f"   of the {len(some)} models with a share above 0 alone, not predicted: {rho:.2f}"
+
+    def rho(of: Sequence[Rise], by: str, rise: str = "mean") -> float:
+        ours, theirs = ([getattr(cell, name) for cell in of] for name in (by, rise))
+        return float(np.asarray(spearmanr(ours, theirs))[0])
+
+    some, value = [cell for cell in cells if cell.share], rho(cells, "share")
+    yield f"3. Spearman's rho {value:.2f}, at least 0.7: {words(value >= 0.7)}"
+    yield f"Not predicted, rho of the {len(some)} with a share above 0: {rho(some, 'share'):.2f}"
+    further = [rho(of, "share", "further") for of in (cells, some)]
+    yield f"  of the rise at 4 L: {further[0]:.2f} of all, {further[1]:.2f} of these"
+    bases = [rho(cells, "theta", rise) for rise in ("mean", "further")]
+    yield f"  of the base in place of the share: {bases[0]:.2f} at 2 L, {bases[1]:.2f} at 4 L"
     yield "On the same axis (share, rise in bits a token):"
     yield from (
         f"  {share:.3f}  {rise:6.3f}  {source}" for share, rise, source in published_rises()
