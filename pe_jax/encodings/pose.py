@@ -33,9 +33,9 @@ class PoSE(Encoding):
     def positions(self, tokens, pos, key, train):
         if not train:
             return pos
-        most = self.highest_position() + 1
         size = (pos >= 0).sum()  # without tokens that pad
         cut, skip = jax.random.split(self._drawing(key))
         cut = jax.random.randint(cut, (), 1, jnp.maximum(size, 2))
-        skip = jax.random.randint(skip, (), 0, jnp.maximum(most - size, 0) + 1)
+        more = jnp.maximum(self.highest_position() + 1 - size, 0)
+        skip = jax.random.randint(skip, (), 0, more + 1)
         return pos + jnp.where(jnp.cumsum(pos >= 0) > cut, skip, 0)

@@ -22,13 +22,12 @@ class String(Remapped):
     shift: Count | None = None
     """S. None: a third of the training length."""
     window: Count | None = None
-    """W, at most S. None: 128, and at most half of S."""
+    """W; above S, far keys move away. None: 128, and at most half of S."""
 
     @property
     def _sizes(self) -> tuple[int, int]:
-        shift = max(1, self.dims.train_len // 3) if self.shift is None else self.shift
-        window = min(128, max(1, shift // 2)) if self.window is None else self.window
-        return shift, min(shift, window)
+        shift = self.shift or max(1, self.dims.train_len // 3)
+        return shift, self.window or min(128, max(1, shift // 2))
 
     def far(self, q_pos, k_pos):
         return q_pos[:, None] - k_pos[None] >= self._sizes[0]

@@ -36,22 +36,17 @@ KEY = jax.random.key(5)
 
 MORE = ("learned[0:]", "sinusoidal[1:]+alibi", "window(window=3,sinks=2)+rope")
 MORE += ("kimi_delta[:1]+rope[1:]", "recurrent[0:1]+retention[1:]")
-READ_ROWS = (  # what is kept in empty places, and which position a row begins with, would show
-    "conv[0:]",
-    "bipe(ends=(1,3))[0:]+rope",
-    "abacus(digits=3)+learned(length=300)[0:]",
-    "position_coupling(digits=1,equals=3,backwards=False)+rope",
-    "floater[0:]",
-    "recurrent[0:1]+gated_delta[1:]",
-    "rope+ssmax",
-    "fire(threshold=2)",
-    "path",
-    "rope(rotary_pct=0.5)+key_offset",
-)
+# what is kept in empty places, and which position a row begins with, would show
+READ_ROWS = """
+conv[0:] bipe(ends=(1,3))[0:]+rope abacus(digits=3)+learned(length=300)[0:]
+position_coupling(digits=1,equals=3,backwards=False)+rope floater[0:]
+recurrent[0:1]+gated_delta[1:] rope+ssmax fire(threshold=2) path
+rope(rotary_pct=0.5)+key_offset
+""".split()
 
 
 def members(name):
-    return make(name, TWO.dims(64)) if name in MORE + READ_ROWS else encodings(name, ONE)
+    return make(name, TWO.dims(64)) if name in (*MORE, *READ_ROWS) else encodings(name, ONE)
 
 
 def served():
@@ -86,7 +81,7 @@ OTHERS = covering(dict.fromkeys((*KEPT, *served())), members)[len(KEPT) :]
 @pytest.mark.parametrize("name", (*KEPT, *OTHERS))
 def test_a_memory_that_holds_all_is_the_full_forward_pass(name):
     here = tuple(e.at(TOTAL) for e in members(name))
-    graphdef, params = model(here, TWO if name in MORE + READ_ROWS else ONE)
+    graphdef, params = model(here, TWO if name in (*MORE, *READ_ROWS) else ONE)
     tokens, pos = text(TOTAL, vocab=4), None
     if any(overrides(e, "positions") for e in here):
         pos = fold_positions(here, tokens, jnp.arange(TOTAL), KEY, False)

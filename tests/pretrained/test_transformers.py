@@ -17,15 +17,10 @@ torch = pytest.importorskip("torch", reason="needs torch and transformers")
 transformers = pytest.importorskip("transformers", reason="needs torch and transformers")
 
 LENGTH, LONGER = 64, 256
-SWAPS = (
-    "pi(factor=4.0)",
-    "ntk(factor=4.0)",
-    "dynamic_ntk(factor=3.0)",
-    "llama3(factor=4.0)",
-    "yarn(factor=4.0)",
-    "yarn(factor=4.0,mscale=0.2)",
-    "longrope(factor=4.0,long=(1.0,1.5,2.0,2.5,3.0,3.5,4.0,4.5))",
-)
+SWAPS = """
+pi(factor=4.0) ntk(factor=4.0) dynamic_ntk(factor=3.0) llama3(factor=4.0) yarn(factor=4.0)
+yarn(factor=4.0,mscale=0.2) longrope(factor=4.0,long=(1.0,1.5,2.0,2.5,3.0,3.5,4.0,4.5))
+""".split()
 LLAMA = {"lm.activation": "silu", "lm.gated": True, "lm.kv_heads": 1, "train.length": LENGTH}
 TOKENS = np.random.default_rng(0).integers(256, size=(2, LONGER)).astype(np.int32)
 
