@@ -48,8 +48,8 @@ def draw(study: Study) -> Any:
             marker, name = "kx" if rise < TOP else "k^", source.split(",")[0]
             axes.plot(share, min(rise, TOP), marker, label="published, bits a token")
             name += f": {rise:.1f}" * (rise > TOP)
-            place = dict(xytext=(6, 3), textcoords="offset points", fontsize=7)
-            axes.annotate(name, (share, min(rise, TOP)), **place)
+            end = (share, min(rise, TOP))
+            axes.annotate(name, end, (6, 3), textcoords="offset points", fontsize=7)
         axes.axhline(0, color="0.7", linewidth=0.8, zorder=0)
         axes.set(
             xlabel="share of pairs that turn less than once within L",
