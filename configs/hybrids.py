@@ -6,7 +6,9 @@ them global, the others with a window and RoPE, are trained at 64 tokens and eva
     pe-jax sweep --config=configs/hybrids.py --workdir=DIR --out=results/hybrids
     python -m experiments.studies.verdicts hybrids
 
-The first command scores at the training length L = 64 alone.
+The first command scores at the training length L = 64 alone. results/unfinished/hybrids has the
+records of the runs that are done: copied to DIR before (cp -r results/unfinished/hybrids/. DIR)
+they are not run again.
 
 Global are the last of six layers, or the third and the last: without positions of their own (nope),
 or with rope, partial_rope or p_rope. The other layers have windows of 16 tokens. The spec of a
@@ -56,7 +58,8 @@ and pe-jax report --workdir=DIR --out=results/hybrids makes the tables.
 
 Left out for lack of hours: windows of 32 tokens, and code, on which no encoding is known to use a
 longer context (configs/code_8.py). 0.3 M parameters: by the models of four layers of
-configs/carriers.py some three hours of a core.
+configs/carriers.py some three hours of a core; the first six took 0.2 each, and most of them need
+the two other rates.
 """
 
 from pe_jax.configs import base
