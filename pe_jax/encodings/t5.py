@@ -57,7 +57,7 @@ class T5(Encoding):
         """
         side, most = self._per_side, self._max_distance
         exact = side // 2
-        return math.ceil(most * (exact / most) ** (1 / (side - exact)) + 1e-6)  # float32
+        return math.ceil(most * (exact / most) ** (1 / (side - exact)))
 
     def trained_from(self):
         return self.constant_from() + 1

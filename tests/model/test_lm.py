@@ -21,7 +21,7 @@ from pe_jax.encodings.shaw import Shaw
 from pe_jax.encodings.ssmax import SSMax
 from pe_jax.model import lm
 from pe_jax.model.config import LmConfig
-from pe_jax.model.lm import LM, _row_counts, decayed
+from pe_jax.model.lm import LM, _dropped, _row_counts, decayed
 from pe_jax.specs.parse import make
 from pe_jax.specs.swap import swap
 from pe_jax.training.step import structure
@@ -394,9 +394,8 @@ def test_dropout_needs_its_key_and_keeps_the_expectation():
     np.testing.assert_array_equal(draws[0], draws[1])
     assert np.abs(draws[0] - plain).max() > 0.1 and np.abs(draws[0] - draws[2]).max() > 0.1
 
-    lm = LM(dataclasses.replace(TINY, dropout=0.25), (), rngs=nnx.Rngs(params=0, encodings=1))
     ones, keys = jnp.ones((200, 200)), [jax.random.fold_in(KEY, n) for n in (1, 2)]
-    first, second = (lm.dropout(ones, deterministic=False, rngs=key) for key in keys)
+    first, second = (_dropped(0.25, ones, key) for key in keys)
     for dropped in (first, second):
         np.testing.assert_allclose(np.unique(dropped), [0, 4 / 3], rtol=1e-6)
         assert abs(dropped.mean() - 1) < 0.015  # 5 standard deviations
