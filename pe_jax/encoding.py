@@ -101,7 +101,7 @@ class Encoding:
                 "where='layers' to act on their inputs"
             )
         if overrides(self, "positions") and not overrides(self, "embed") and self.layers != ":":
-            raise ValueError(f"{name} moves positions in every layer, got layers={self.layers!r}")
+            raise ValueError(f"{name} moves positions in all layers: leave out {self.layers!r}")
         if self.causal_only and not self.dims.causal:
             raise ValueError(
                 f"{name} needs a causal model: {self.causal_only}; set lm.causal=True, with a task "

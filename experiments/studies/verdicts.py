@@ -533,8 +533,8 @@ def of_markov_masked(study: Study) -> Iterator[str]:
     found = tested({f"{a} over {b}": less(shares[a][n], shares[b][n]) for a, b, n in every})
     for number, of in pairs.items():
         names = {name for a, b, _ in of for name in (a, b)}
-        known = [f"{a} over {b}" for a, b, _ in of if f"{a} over {b}" in found]
-        differences = {name: found[name] for name in known}
+        keys = [f"{a} over {b}" for a, b, _ in of]
+        differences = {key: found[key] for key in keys if key in found}
         yield judged(number, differences, names <= solved | {"0"})
 
 

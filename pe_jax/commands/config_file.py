@@ -69,13 +69,14 @@ def read(given: str) -> ConfigFile:
         raise ValueError(f"no such field: {text} See pe-jax list fields") from None
     fields = config_flags.get_override_values(options["config"])
     if "train.rate" in fields and flag.value.train.rates:
-        raise ValueError("train.rates are used, and not train.rate: --config.train.rates='()', too")
+        raise ValueError("train.rate is not used beside rates: give --config.train.rates='()', too")
     return ConfigFile(module, flag.value, fields)
 
 
 def config_of(module: Any, argument: str) -> ConfigDict:
     """get_config(argument); before an argument "pe=SPEC" stands what its default has before pe=."""
-    usual, pe, _ = (module.get_config.__defaults__ or ("",))[0].partition("pe=")
+    usual = getattr(module.get_config, "__defaults__", None) or ("",)
+    usual, pe, _ = str(usual[0]).partition("pe=")
     return module.get_config((usual if pe and argument.startswith(pe) else "") + argument)
 
 

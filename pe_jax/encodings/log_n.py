@@ -1,8 +1,8 @@
 """Log-n scaling: logits times max(1, ln(i + 1) / ln L) (Su, 2021, kexue.fm/archives/8823; Chiang
 and Cholak, 2022, arXiv:2202.12172).
 
-L is the training length. Nothing is learned, and nothing changes within L, so that any model can
-have it as a swap; beyond L the softmax over the i + 1 keys is sharper, to keep its entropy.
+L is the training length. Nothing is learned, and nothing changes within L, so that it can be a swap
+in models that move no positions; beyond L the softmax over the i + 1 keys gets sharper.
 """
 
 import dataclasses

@@ -36,6 +36,5 @@ class PoSE(Encoding):
         size = (pos >= 0).sum()  # without tokens that pad
         cut, skip = jax.random.split(self._drawing(key))
         cut = jax.random.randint(cut, (), 1, jnp.maximum(size, 2))
-        more = jnp.maximum(self.highest_position() + 1 - size, 0)
-        skip = jax.random.randint(skip, (), 0, more + 1)
+        skip = jax.random.randint(skip, (), 0, jnp.maximum(self.highest_position() + 2 - size, 1))
         return pos + jnp.where(jnp.cumsum(pos >= 0) > cut, skip, 0)

@@ -42,7 +42,7 @@ class PositionCoupling(Encoding):
     backwards: bool = True
     """Whether the input is counted from the separator behind."""
     max_position: Count | None = None
-    """At least the digits of a number in training, and 1. None: 4 times the training length."""
+    """Above the digits of each number in training. None: 4 times the training length."""
 
     def highest_position(self):
         return self.max_position or 4 * self.dims.train_len

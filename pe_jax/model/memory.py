@@ -105,6 +105,6 @@ def check(encodings: Sequence[Encoding], memory: int, length: int) -> None:
             )
         if limit is not None and limit < memory + length:
             raise ValueError(
-                f"{name} serves {limit} positions, and {length} tokens after a memory of {memory} "
+                f"{name} serves {limit} positions, and a memory of {memory} and {length} tokens "
                 f"need {memory + length}: shorten one of them, or enlarge {name}"
             )

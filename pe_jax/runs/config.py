@@ -158,7 +158,7 @@ def checked(config: Mapping[str, Any]) -> Checked:
     whole |= {name: vars(section) for name, section in sections.items()}
     task = tasks.make(whole["task"], lm.causal)
     _check_together(sections, task)
-    with contract.calling(f"{(name := whole['task']['name'])}'s vocab", name):
+    with contract.calling(f"{whole['task']['name']}'s vocab", whole["task"]["name"]):
         vocabulary = task.vocab()
     if task.reads_text:
         vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))

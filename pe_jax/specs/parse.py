@@ -209,7 +209,7 @@ def layers_of(encoding: Encoding) -> list[int]:
     layers = [layer for layer in every if any(layer in part for part in parts)]
     if not all(parts):
         name, count = type(encoding).__name__, encoding.dims.layers
-        raise ValueError(f"{name}'s layers {encoding.layers!r} name none of 0 .. {count - 1}")
+        raise ValueError(f"{name}'s layers {encoding.layers!r} have parts outside 0 .. {count - 1}")
     return layers
 
 

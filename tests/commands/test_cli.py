@@ -125,7 +125,7 @@ def test_an_encoding_alone_is_of_its_files_task_and_at_a_rate_that_is_used(monke
     assert config_file.read("markov.py:pe=fire").config.task.name == "markov"
     assert config_file.read("hierarchical.py:pe=rope").config.pe.spec == "rope"
     monkeypatch.setattr(sys, "argv", ["", "--config.train.rate=1e-3"])
-    with pytest.raises(ValueError, match="train.rates are used, and not train.rate"):
+    with pytest.raises(ValueError, match="train.rate is not used beside rates"):
         config_file.read("headroom.py:pe=rope")
 
 

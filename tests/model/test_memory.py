@@ -190,7 +190,7 @@ def test_no_gradient_goes_back_into_the_memory_and_the_weights_get_one_through_i
     [
         ("learned", 8, r"Learned acts on the model's input.*\[0:\]"),
         ("rope+sinusoidal", 8, "Sinusoidal acts on the model's input"),
-        ("learned[0:]", 8, "Learned serves 16 positions, .* 16 tokens after a memory of 8 need 24"),
+        ("learned[0:]", 8, "Learned serves 16 positions, .* a memory of 8 and 16 tokens need 24"),
         ("randomized(max=20)+rope", 8, "Randomized serves 20 positions"),
     ],
 )

@@ -57,7 +57,7 @@ def test_a_wrong_value_of_a_config_is_refused_by_name(subtests):
 
 @pytest.mark.parametrize("spec", ["learned(length=8)", "randomized(max=8)+rope", "rnn(length=8)"])
 def test_a_training_length_beyond_the_positions_of_an_encoding_is_refused(spec):
-    with pytest.raises(ValueError, match="serves 8 positions, and 16 tokens after a memory of 0"):
+    with pytest.raises(ValueError, match="serves 8 positions, and a memory of 0 and 16 tokens"):
         Run.of({"pe": spec, "train": {"length": 16}, "eval": {"lengths": (16,)}})
 
 
