@@ -102,6 +102,7 @@ def test_an_id_does_not_depend_on_how_the_config_is_written(values, order, rng):
     rng.shuffle(shuffled)
     again = {name: dict(sorted(section.items(), reverse=True)) for name, section in shuffled}
     assert Run.of(again).id == run.id
+    assert Run.of({"pe": "rope(base=500)"}).id == Run.of({"pe": "rope(base=500.0)"}).id
 
 
 @given(ROPES, ROPES)
