@@ -184,7 +184,7 @@ METRICS: dict[str, Metric] = {
             "nonoverlapping",
             "{split} documents are cut into windows of the evaluation length and every token is "
             "scored. Short windows hold a larger share of tokens with little context, so part of "
-            "a negative gain is that share shrinking.",
+            "a fall is that share shrinking.",
             places=nonoverlapping,
             by_position=True,
         ),

@@ -23,7 +23,7 @@ GLOSSARY = {
     "it at 5 % (paired t test over {replicates}, McNemar's exact test where a score is right or "
     "wrong; p values adjusted by Holm's method over all pairs of rows of the column); none where "
     "these are more than a third of the rows",
-    "Gain": "the value at the longest length minus that at the training length, paired over "
+    "Change": "the value at the longest length minus that at the training length, paired over "
     "{replicates}",
     "Effective length": "the longest evaluated length up to which the mean is at most 1 % worse "
     "than at the training length",
@@ -86,7 +86,7 @@ def glossary(table: Table) -> tuple[Note, ...]:
         "(±)": table.replicate == "seed" and not draws(table.runs[0]),
         "±": any(cell.half >= 0 for row in rows for cell in (*row.cells, row.summary)),
         "Bold": any(cell.best for row in rows for cell in (*row.cells, row.summary)),
-        "Gain": not samples,
+        "Change": not samples,
         "Effective length": not samples,
         "Mean beyond": samples,
         capital(table.metric.reach): samples,

@@ -63,7 +63,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     samples = any(row.beyond for row in table.rows)
     counted = any(row.parameters is not None for row in table.rows)
     seeds = any(row.solved is not None for row in table.rows)
-    summary = ["gain", "effective length"]
+    summary = ["change", "effective length"]
     if samples:
         summary = [f"mean beyond {table.train_length}", table.metric.reach]
     summary += [f"seeds that solve {table.train_length}"] * seeds
@@ -128,10 +128,10 @@ def _numbers(table: Table, row: TableRow) -> dict[str, Any]:
     if beyond := row.beyond:
         numbers |= {"beyond_mean": beyond.mean, "beyond_half": beyond.half, "beyond_n": beyond.n}
     return numbers | {
-        "gain_mean": row.gain.mean,
-        "gain_half": row.gain.half,
-        "gain_n": row.gain.n,
-        **({"gain_documents": row.gain.over_documents.half} if row.gain.sizes else {}),
+        "change_mean": row.change.mean,
+        "change_half": row.change.half,
+        "change_n": row.change.n,
+        **({"change_documents": row.change.over_documents.half} if row.change.sizes else {}),
         "effective_length": row.effective,
         **({} if row.solved is None else {"solved_seeds": row.solved}),
         "censored": row.censored,
@@ -252,7 +252,12 @@ def overview(study: Study, tables: Sequence[Table], ranked: bool = True) -> Shee
         column for table, own in zip(first, trained, strict=True) for column in _columns(table, own)
     ]
     titles = {column.lines[1] for column in columns} | {c.lines[2].split()[0] for c in columns}
-    terms = ["±", "Bold", *["Gain"] * ("gain" in titles), *["Mean beyond"] * ("beyond" in titles)]
+    terms = [
+        "±",
+        "Bold",
+        *["Change"] * ("change" in titles),
+        *["Mean beyond"] * ("beyond" in titles),
+    ]
     replicates = " or ".join(sorted({f"{table.replicate}s" for table in first}))
     rows, numbers = [], []
     for label in labels:
@@ -294,8 +299,8 @@ def _columns(table: Table, rows: Mapping[str, TableRow]) -> Iterator[Column]:
     ends = {label: replace(row.cells[-1], **unmarked) for label, row in rows.items()}
     yield Column((name, unit, longest), ends)
     if table.lengths[-1] > table.train_length:
-        gains = {label: row.gain for label, row in rows.items()}
-        yield Column((name, "gain", longest), gains, sign="+")
+        changes = {label: row.change for label, row in rows.items()}
+        yield Column((name, "change", longest), changes, sign="+")
 
 
 def _ranked(trained: Sequence[Mapping[str, TableRow]], tables: Sequence[Table]) -> list[str]:

@@ -55,7 +55,7 @@ UNTRIED = {Reason.OUT_OF_MEMORY, Reason.NOT_EVALUATED}
 class TableRow:
     """One model as trained or scored in another way, a reference, or a method without a model.
 
-    `gain` is the value at the longest length minus the one at the training length, paired over
+    `change` is the value at the longest length minus the one at the training length, paired over
     replicas, and `beyond`, of a metric in percent, the mean over all lengths beyond training;
     `effective` and `censored` are `stats.effective_length`, or in percent the longest length that
     more than half of the seeds solve.
@@ -64,7 +64,7 @@ class TableRow:
     label: str
     way: Way
     cells: tuple[Cell, ...]
-    gain: Cell
+    change: Cell
     effective: int | None
     censored: bool
     beyond: Cell | None
@@ -99,8 +99,8 @@ class TableRow:
 
     @property
     def summary(self) -> Cell:
-        """The headline number: `beyond`, or the gain."""
-        return self.gain if self.beyond is None else self.beyond
+        """The headline number: `beyond`, or the change."""
+        return self.change if self.beyond is None else self.beyond
 
     @property
     def block(self) -> str:
@@ -260,8 +260,8 @@ def _row(
             n: worst if cells[n].lost and n > train else cells[n].mean for n in table.evaluated
         }
         reach = stats.effective_length(served, train, sign=metric.sign)
-    gain, replicas = minus(shown[-1], cells[train]), max(cell.replicas for cell in shown)
-    return TableRow(label, way, shown, gain, *reach, beyond, replicas, method=method)
+    change, replicas = minus(shown[-1], cells[train]), max(cell.replicas for cell in shown)
+    return TableRow(label, way, shown, change, *reach, beyond, replicas, method=method)
 
 
 def _scored(

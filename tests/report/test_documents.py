@@ -73,7 +73,7 @@ def test_a_difference_is_paired_by_document_and_averaged_over_seeds():
     note = sheet.glossary([printed])["(±)"]
     assert "over documents" in note
     (whole,) = sheets.extrapolation([table_of([rope, alibi])])
-    gains = texts(whole)[0][whole.columns.index("gain")], whole.numbers[0]["gain_documents"]
+    gains = texts(whole)[0][whole.columns.index("change")], whole.numbers[0]["change_documents"]
     assert gains[0].endswith(f"(± {gains[1]:.3f})") and "(" not in texts(whole)[0][1]
 
 

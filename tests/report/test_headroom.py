@@ -65,7 +65,7 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
     bits, share = tables_of([ALIBI, other])
     assert (bits.metric.name, share.metric.name) == (BITS, "headroom")
     best = bits.rows[-1]
-    assert best.label == "no model: Bayes" and best.gain.mean == pytest.approx(-0.4)
+    assert best.label == "no model: Bayes" and best.change.mean == pytest.approx(-0.4)
     assert best.effective == 160 and best.beyond is None
     sheet = sheet_of([ALIBI, other], "headroom")
     assert [row[0] for row in texts(sheet)] == ["alibi", "rope"]

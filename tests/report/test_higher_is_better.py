@@ -69,7 +69,7 @@ def test_the_order_and_the_bold_cells_have_the_highest_first(table):
 
 
 def test_gain_and_effective_length_have_the_worse_side_below(table):
-    gains = {row.label: row.gain.mean for row in table.rows}
+    gains = {row.label: row.change.mean for row in table.rows}
     assert gains["alibi"] == pytest.approx(0.1) and gains["rope"] == pytest.approx(-0.5)
     lengths = {row.label: (row.effective, row.censored) for row in table.rows}
     held = dict.fromkeys(("alibi", "nope"), (1024, True))

@@ -20,7 +20,7 @@ def printed(shown, width):
 
 def fitted(label="alibi"):
     row = tuple(map(sheet.Printed, (label, "2.40 ± 0.05", "−0.002 ± 0.005", "131,392")))
-    names = ("encoding", "64 (1x)", "gain", "parameters")
+    names = ("encoding", "64 (1x)", "change", "parameters")
     note = sheet.Note("What it is", NOTE)
     return sheet.terminal([sheet.Sheet("title", names, (("", (row,)),), (note,))])
 

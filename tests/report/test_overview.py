@@ -42,7 +42,7 @@ def test_text_and_tasks_stand_side_by_side():
     found = made(both())
     assert found.columns[1:] == (
         "stdlib:\nbits per byte\nat 1024 ↓",
-        "stdlib:\ngain\nat 1024 ↓",
+        "stdlib:\nchange\nat 1024 ↓",
         "even pairs:\naccuracy in %\nbeyond 40 ↑",
         "odds first:\naccuracy in %\nbeyond 40 ↑",
     )
@@ -97,7 +97,7 @@ def test_the_forms_hold_every_cell(tmp_path):
     assert " **2.21 ± 0.02** |" in text and "<sup>1</sup> no run on odds first" in text
     rows = list(csv.DictReader(io.StringIO(sheet.csv([found]))))
     assert rows[1]["encoding"] == "alibi" and rows[1]["not_computed"] == "no run on odds first"
-    assert float(rows[0]["stdlib: gain at 1024 ↓, mean"]) == pytest.approx(0.4)
+    assert float(rows[0]["stdlib: change at 1024 ↓, mean"]) == pytest.approx(0.4)
     body = sheet.latex([found])
     assert r"\shortstack[r]{even pairs:\\accuracy in \%\\beyond 40 $\uparrow$}" in body
     assert body.count(r"\begin{table}") == 1 and r"\label{tab:overview}" in body

@@ -49,7 +49,7 @@ def test_reference_rows_are_the_value_at_l_and_the_values_of_who_was_trained_at_
     assert found["t5, trained at E"] == [2.105, 1.905, 1.705]
     cropped, trained = table.rows[3:]
     assert [row.block for row in (cropped, trained)] == ["reference"] * 2
-    assert cropped.gain.mean == 0 and abs(trained.gain.mean + 0.4) < 1e-12 > trained.gain.half
+    assert cropped.change.mean == 0 and abs(trained.change.mean + 0.4) < 1e-12 > trained.change.half
     for row in (cropped, trained):
         assert not row.trained and not any(cell.best for cell in row.cells)
     (found,) = versus([table], "rope")

@@ -85,7 +85,7 @@ def test_of_one_model_with_swaps_no_bold_value_is_worse_than_another():
 
 
 def test_gain_and_effective_length(table):
-    found = {row.label: (row.gain.mean, row.effective, row.censored) for row in table.rows}
+    found = {row.label: (row.change.mean, row.effective, row.censored) for row in table.rows}
     assert found["alibi"] == (pytest.approx(-0.03), 1024, True)
     assert found["t5"] == (pytest.approx(0.33), 256, False)
     assert found["rope"] == (pytest.approx(1.95), 64, False)
@@ -98,7 +98,7 @@ def test_a_length_that_ran_out_of_memory_leaves_the_effective_length_open():
     rows = tuple(replace(row, **failed) if row.length == 1024 else row for row in result.rows)
     row = table_of([replace(result, rows=rows)]).rows[0]
     assert (row.effective, row.censored) == (512, True)
-    assert row.cells[-1].reason == row.gain.reason == "out of memory"
+    assert row.cells[-1].reason == row.change.reason == "out of memory"
 
 
 def test_a_length_that_some_seeds_cannot_serve_ends_the_effective_length():
@@ -114,7 +114,7 @@ def test_a_length_that_some_seeds_cannot_serve_ends_the_effective_length():
 
 def test_a_diverged_seed_is_left_out_and_told(table):
     row = row_of(table, "sinusoidal")
-    assert [cell.n for cell in row.cells] == [2] * 5 and row.gain.n == 2
+    assert [cell.n for cell in row.cells] == [2] * 5 and row.change.n == 2
     assert row.cells[0].mean == pytest.approx(2.705)
     assert sheets.extrapolation([table])[0].footnotes == [
         "n=2 of 3: seed 2 diverged at step 120",
@@ -305,7 +305,7 @@ def test_a_term_is_explained_where_it_occurs():
         (replace(plain, label="rope from t5", parent=parent), {"Rows"}),
     ):
         found = {note.question for note in notes.glossary(table_of([result]))}
-        always = {"±", "(±)", "Gain", "Effective length", "≥", "Reference"}
+        always = {"±", "(±)", "Change", "Effective length", "≥", "Reference"}
         assert found - {"Bold"} == always | terms and found <= notes.GLOSSARY.keys()
 
 
@@ -619,11 +619,11 @@ def test_rows_are_chosen_on_the_command_line(lab, tmp_path, records):
 
 
 def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records, unsaved):
-    chosen = Selection.of(["rope", "alibi"], ["nonoverlapping"], ["1024", "gain"], notes=False)
+    chosen = Selection.of(["rope", "alibi"], ["nonoverlapping"], ["1024", "change"], notes=False)
     written = write_report(records, tmp_path / "study", choice=chosen)
     texts = {path.name: path.read_text("utf-8") for path in (tmp_path / "study").glob("*.[mt]*")}
     (head,) = (line for line in texts["table.md"].splitlines() if line.startswith("| encoding"))
-    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["encoding", "1024 (16x)", "gain"]
+    assert [cell.strip() for cell in head.split("|")[1:-1]] == ["encoding", "1024 (16x)", "change"]
     assert texts["table.md"].count("###") == 1 and "nonoverlapping" in texts["table.md"]
     assert "positions.png" in {path.name for path in written}
     one = Selection(metrics=("same_targets",))
@@ -631,9 +631,9 @@ def test_columns_metrics_and_notes_are_chosen_for_a_paper(tmp_path, records, uns
     assert "positions.png" not in {path.name for path in written}  # it is of nonoverlapping
     for name in ("table.md", "baseline.md"):
         assert "Half of the 95 %" not in texts[name], name
-    assert "% Gain" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
+    assert "% Change" not in texts["table.tex"] and r"\caption{" in texts["table.tex"]
     for wrong, words in (
-        (Selection(columns=("gian",)), "no column is called 'gian'; did you mean 'gain'"),
+        (Selection(columns=("chagne",)), "no column is called 'chagne'; did you mean 'change'"),
         (Selection(metrics=("slidin",)), "no table has the metric 'slidin'"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -38,7 +38,7 @@ def test_differences_have_thousandths():
     assert plusminus(2.0123, 0.02) == "2.01 ± 0.02"
     gains = [scored("rope", [{64: 2.0, 128: 2.0 + 2e-10}]), scored("t5", [{64: 2.0, 128: 2.004}])]
     (sheet,) = sheets.extrapolation([table_of(gains)])
-    column = sheet.columns.index("gain")
+    column = sheet.columns.index("change")
     assert [row[column] for row in texts(sheet)[:2]] == ["+0.000", "+0.004"]
 
 
