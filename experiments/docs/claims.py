@@ -129,29 +129,43 @@ def table() -> str:
         source = f"{row['source']}; {row['size']}"
         ours = "<br>".join(filter(None, (*map(_printed, claim.tests), row["note"]))) or "no study"
         named = f"{row['claim']} (`{row['encodings']}`)" if row["encodings"] else row["claim"]
-        cells = named, source, row["published"], ours, f"**{claim.status}**"
+        unread = " †" * (
+            bool(re.search(r"\d", row["published"])) and "<!--" not in row["published"]
+        )
+        cells = named, source, row["published"] + unread, ours, f"**{claim.status}**"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def _printed(test: Test) -> str:
-    # A test in a cell: [headroom](link), 0.1 M, alibi at 1024 less 64: 0.003 ± 0.006 bits, within
-    # 0.02: holds (p 0.004).
+    # A test in a cell: [headroom](link), 0.1 M, alibi at 1024 less 64: 0.003 ± 0.006 bits per byte,
+    # within 0.02: holds (p 0.004).
     mark = numbers.MARK.fullmatch(f"<!-- {test.expression} -->0")
     assert mark
     study = mark["study"].removeprefix("results/")
-    folder = study.partition(":")[0]
-    metric = METRICS.get(mark["metric"])
-    unit = "bits" if metric is None else metric.unit.split(" ")[0]
-    unit, digits = ("points", 1) if "%" in (metric.unit if metric else "") else (unit, 3)
+    folder, _, part = study.partition(":")
+    unit = METRICS[mark["metric"]].unit if mark["metric"] in METRICS else "bits"
+    unit, digits = (
+        unit.partition(",")[0].removesuffix(" above Bayes"),
+        4 if test.half < 0.002 else 3,
+    )
+    unit, digits = ("points", 1) if "%" in unit else (unit, digits)
     value = plusminus(test.mean, test.half, digits=digits)
     p = f"p {test.p:.1g}" if test.p >= 1e-4 else "p < 0.0001"
     page = "NOTES" if (FILE.parent / folder / "NOTES.md").is_file() else "table"
     runs = numbers.study(mark["study"]).runs.values()
     sizes = sorted(run.parameters.total / 1e6 for run in runs if run.parameters)
     of = test.expression.partition(" ")[2].replace(f" {mark['metric']} ", " at ", 1)
-    named = f"[{folder}](../results/{folder}/{page}.md), {sizes[len(sizes) // 2]:.1f} M, {of}"
+    size = sizes[len(sizes) // 2]
+    places = 1 if size >= 0.1 else 2
+    named = f"[{folder}](../results/{folder}/{page}.md), {size:.{places}f} M, {_part(part)}{of}"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
+
+
+def _part(part: str) -> str:
+    # "L = 64, heads = 4, " of "64,heads=4"
+    fields = [f"L = {f}" if f.isdecimal() else f.replace("=", " = ") for f in part.split(",") if f]
+    return "".join(f"{field}, " for field in fields)
 
 
 def unsupported() -> list[str]:

@@ -40,7 +40,7 @@ def quickstart() -> str:
     text = {line.label: line for line in picture.lines("quickstart", "same_targets")}
     shares = {line.label: line for line in picture.lines("markov", "headroom")}
     head = ["encoding", *(f"bits per byte at {text['rope'].x[i]:g}" for i in (0, -1))]
-    head.append(f"% of bits gained at {text['rope'].x[-1]:g}")
+    head.append(f"Markov: % of bits gained at {text['rope'].x[-1]:g}")
     rows = [head, ["---", "--:", "--:", "--:"]]
     for name, line in sorted(text.items(), key=lambda pair: pair[1].mean[-1]):
         share = "n/a"
@@ -283,12 +283,22 @@ def verdict_of(study: str) -> Callable[[], str]:
     return verdict
 
 
+def studies() -> str:
+    """A line for each study with notes: the sentence that they begin with."""
+    lines = ["| study | what was found |", "|---|---|"]
+    for path in sorted(ROOT.glob("results/*/NOTES.md")):
+        found = path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+        lines.append(f"| [{path.parent.name}]({path.parent.name}/NOTES.md) | {found} |")
+    return "\n".join(lines)
+
+
 PARTS = {
     "README.md": (claims.count, quickstart),
     "docs/claims.md": (claims.family, claims.table),
     "docs/encodings.md": (encodings, inert, costs),
     "docs/tasks.md": (tasks,),
     "docs/training.md": (speed,),
+    "results/README.md": (studies,),
 }
 
 

@@ -54,7 +54,7 @@ class Difference(NamedTuple):
 
     def __str__(self) -> str:
         value = plusminus(self.mean, self.half, digits=4)
-        return f"{value} (p {self.p:.2g}{', told' if self.told else ''})"
+        return f"{value} (p {self.p:.2g}{', significant' if self.told else ''})"
 
 
 def tested(samples: Mapping[str, Values]) -> dict[str, Difference]:
@@ -218,7 +218,7 @@ def of_code_8(study: Study) -> Iterator[str]:
         status = status if room >= 0.05 else "no headroom"
         yield f"     share {share} %, {len(four)} seeds: {status}"
     told = [gains[f"{name} at {2 * length}"].told > 0 for name in BEFORE]
-    yield f"2. Gains at 2 L of {', '.join(BEFORE)} are told: {words(all(told))}"
+    yield f"2. Gains at 2 L of {', '.join(BEFORE)} are significant: {words(all(told))}"
     below = all(share.mean < 25 for share in shares.values())
     yield f"3. All shares are below 25 %: {words(below if room >= 0.05 else None)}"
     pairs = [*((name, "alibi") for name in BEFORE), ("alibi", "t5")]
@@ -355,7 +355,7 @@ def uses_of(
             solved = [s for s, v in values(study, run, metric, length).items() if v >= 99]
             known = len(solved) >= 2 and {*solved} <= there.keys()
             used = all(there[s] >= 90 for s in solved) if known else None
-            text = f"{_mean(there):.0f} %, {len(solved)} seeds solved"
+            text = f"{_mean(there):.0f} % ({len(solved)} seeds solve L)"
             out[name] = Use(used, math.nan, text)
         return out
     own = {f"{name}": gain(study, run, metric, at) for name, run in runs.items()}

@@ -1,7 +1,7 @@
 """Attention with linear biases: logits - m_h |i - j| (Press et al., 2022; arXiv:2108.12409).
 
-m_h = c 2^(-8h / H), h = 1 .. H, c = 1 (slope_scale). Nothing is learned; with learned=True ln m_h
-is, from the logarithms of these slopes on. Beyond the training length L distant keys fade out:
+m_h = c 2^(-8h / H), h = 1 .. H, c = 1 (slope_scale). Nothing is learned; learned=True learns
+ln m_h, initialised at these slopes. Beyond the training length L distant keys fade out:
 slope m sees about 1 / m keys. slope_scale = C / L gives slopes in units of 1 / L. If H is not a
 power of two they follow the authors' code (geometry.slopes); variant="paper" takes the formula.
 

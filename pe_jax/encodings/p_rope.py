@@ -1,4 +1,4 @@
-"""p-RoPE: RoPE without its lowest frequencies (Barbero et al., 2025; arXiv:2410.06205).
+"""p-RoPE: RoPE without its lowest frequencies (Barbero et al., 2024; arXiv:2410.06205).
 
 Of the K / 2 frequencies of RoPE the first floor(p K / 2) stay; the others are 0, so that their
 pairs carry content at any distance. p = 1 is RoPE, p = 0 NoPE, 0.75 the paper's best. Nothing is

@@ -1,4 +1,4 @@
-"""xPos, RoPE with a decay: the products of pair c times zeta_c^((i - j) / B) (Sun et al., 2023;
+"""xPos, RoPE with a decay: the products of pair c times zeta_c^((i - j) / B) (Sun et al., 2022;
 arXiv:2212.10554).
 
 zeta_c = (2c / K + g) / (1 + g), g = 0.4; q_i is scaled by zeta^((i - m) / B), k_j by zeta^((m - j)
