@@ -124,7 +124,7 @@ class Bound:
         windows = [window for window, sinks in self.reach if not sinks]
         if not windows or not self.causal or self.whole_rows or self.has("locate"):
             return None
-        return min(windows) + max(e.keys_before for e in self.encodings)
+        return min(windows) + sum(e.keys_before for e in self.encodings)
 
     @property
     def constant_from(self) -> int | None:

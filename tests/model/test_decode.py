@@ -66,13 +66,10 @@ MADE_HERE = {
     "since_zero+rope": (SinceZero, RoPE),
     "stretched+alibi": (Stretched, ALiBi),
 }
-SPECS = (
-    "learned[-1:]+transformer_xl",
-    "deberta+learned[-1:]",
-    "rope[::2]+window(window=3,sinks=1)[1::2]",
-    "recurrent+gated_delta[:1]+rope[1:]",
-    "randomized(per_sequence=True)+t5",
-)
+SPECS = """
+learned[-1:]+transformer_xl deberta+learned[-1:] rope[::2]+window(window=3,sinks=1)[1::2]
+recurrent+gated_delta[:1]+rope[1:] randomized(per_sequence=True)+t5
+""".split()
 
 
 def encodings(name, config):
@@ -106,17 +103,8 @@ def both(params, tokens, graphdef, members):
     return full(params, tokens, graphdef, members)[:, PROMPT - 1 :], cached
 
 
-KEPT = (
-    "nope",
-    "conv",
-    "carope",
-    "path",
-    "randomized+transformer_xl",
-    "rope+window(window=5,sinks=2)",
-    "forget_gate+blend+shaw",
-    "since_zero+rope",
-    *SPECS,
-)
+KEPT = "nope conv carope path randomized+transformer_xl rope+window(window=5,sinks=2)".split()
+KEPT += ["forget_gate+blend+shaw", "since_zero+rope", *SPECS]
 FOR_ROPE = tuple(  # what can be swapped in on a model trained with RoPE
     name
     for name, cls in ENCODINGS.items()

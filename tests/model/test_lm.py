@@ -52,14 +52,8 @@ MADE_HERE = {
     "blend": (Blend,),
 }
 COMPOSED = ("learned+t5", "randomized+shaw", "rope[::2]", "deberta+learned[-1:]", *MADE_HERE)
-MORE = (
-    "rope+alibi",
-    "randomized+rope",
-    "rope+window",
-    "learned[-1:]",
-    "sinusoidal+shaw",
-    "forget_gate+rope",
-)
+MORE = "rope+alibi randomized+rope rope+window learned[-1:] sinusoidal+shaw".split()
+MORE += ["forget_gate+rope"]
 
 
 def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
@@ -251,7 +245,8 @@ def test_last_rows_are_those_of_the_full_forward():
         assert_near(got, logits[:, -last:], 1e-5, f"last={last}")
 
 
-READS_ROWS = ("rope", "shaw", "cope", "stick_breaking", "conv", "forget_gate", "blend")
+TWICE = "key_offset+key_offset(part=0.25)"
+READS_ROWS = ("rope", "shaw", "cope", "stick_breaking", "conv", "forget_gate", "blend", TWICE)
 """One encoding for each way in which a row may depend on those before it."""
 
 
@@ -259,7 +254,7 @@ READS_ROWS = ("rope", "shaw", "cope", "stick_breaking", "conv", "forget_gate", "
     "spec",
     [
         pytest.param(spec, marks=() if spec in READS_ROWS else pytest.mark.slow)
-        for spec in (*ENCODINGS, *COMPOSED, *MORE)
+        for spec in (*ENCODINGS, *COMPOSED, *MORE, TWICE)
         if not any(map(mixes, encodings(spec)))  # without attention there is no window
     ],
 )
@@ -288,12 +283,8 @@ def test_layers_compute_the_rows_that_the_last_ones_depend_on():
         assert rows(spec) == [18, 13, 8, 3]
     assert rows("window(window=6)+window(window=3)") == [9, 7, 5, 3]
     assert rows("window(window=16)") == [40, 33, 18, 3]
-    for spec in (
-        "rope",
-        "window(window=6,sinks=1)",
-        "cope+window(window=6)",
-        "sinusoidal[0:]+window(window=6)",
-    ):
+    every = "rope window(window=6,sinks=1) cope+window(window=6) sinusoidal[0:]+window(window=6)"
+    for spec in every.split():
         assert rows(spec) == [40, 40, 40, 3]
     for options in ({"cuts": False}, {"causal": False}, {"last": 40}):
         assert rows("window(window=6)", **options)[:3] == [40, 40, 40]
