@@ -119,10 +119,6 @@ DRAWS = 8
 """How often the tokens of a place are hidden anew for the bound of masked diffusion."""
 
 
-class NoRoom(ValueError):
-    """The documents are too short for as many targets as were asked for."""
-
-
 def bits_per_byte(nats: np.ndarray, sizes: np.ndarray) -> float:
     """sum(nats) / sum(sizes) / ln 2, of -ln p in nats and sizes in bytes, both [n]."""
     return float(nats.sum(dtype=np.float64) / sizes.sum(dtype=np.int64) / math.log(2))
@@ -133,8 +129,8 @@ class TextMetric(Metric):
     """How windows of text are scored."""
 
     places: Callable[[Sequence[int], int, Scope], Iterator[Place]]
-    """The windows, from the documents' sizes in tokens and the evaluation length E. Raises NoRoom
-    if there are too few.
+    """The windows, from the documents' sizes in tokens and the evaluation length E. ValueError if
+    there are too few.
     """
     beyond: int = 1
     """Tokens that a document needs beyond the longest window."""
@@ -150,7 +146,8 @@ class TextMetric(Metric):
     masks: Literal["", "nats", "choices", "bound"] = ""
     """Of masked text, what `value` gets. nats: -ln p of the hidden tokens among the scored rows.
     choices: for each of these tokens 0 if it is the most likely one, else 1. bound: for every
-    scored row -ln p over the rate if its token is hidden, else 0. "": no token is hidden.
+    scored row -ln p over the rate if its token is hidden, else 0, over the mean of 1 / rate of
+    hidden tokens, else 0, in all scored rows. "": no token is hidden.
     """
     value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int

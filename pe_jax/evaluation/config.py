@@ -39,7 +39,7 @@ class EvalConfig:
     """Sizes of segment memories, in tokens, to evaluate with; that of training always joins them.
     With each, the same windows are evaluated once more, segment by segment."""
     targets: Count = 16384
-    """Scored tokens of each metric at each length."""
+    """Tokens that each metric scores at each length; of masked text hidden ones among them."""
     last: Count | None = None
     """The k of same_targets, masked_tokens and last_bits, in tokens; None: half the training
     length."""
@@ -84,7 +84,7 @@ class EvalConfig:
             lengths=tuple(sorted({*self.lengths, *([train_len] if joins else ())})),
             metrics=tuple(dict.fromkeys(self.metrics or task.metrics)),
             swaps=tuple(dict.fromkeys(self.swaps)),
-            variants=tuple(dict.fromkeys(self.variants)),
+            variants=tuple(dict.fromkeys(filter(None, self.variants))),
             reference=self.reference or train_len,
             last=self.last or max(1, train_len // 2),
             rate=self.rate or _rate(task),

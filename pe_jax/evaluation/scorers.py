@@ -13,12 +13,12 @@ import numpy as np
 from pe_jax.encoding import Encoding
 from pe_jax.evaluation.baselines import bayes, per_token
 from pe_jax.evaluation.longppl import Short, key_tokens
-from pe_jax.evaluation.passes import Job, Key, Pass, Scored, work
+from pe_jax.evaluation.passes import Job, Key, Pass, Scored, plan, work
 from pe_jax.evaluation.scoring import Answers, Missing, Programs, nats_and_lag
 from pe_jax.evaluation.windows import Windows
 from pe_jax.metric import Predictions, PromptMetric, SampleMetric, TextMetric
 from pe_jax.metrics import named
-from pe_jax.record import AS_TRAINED, Curve, Reason, Replica, Row
+from pe_jax.record import Curve, Reason, Replica, Row
 from pe_jax.training.mesh import copies
 
 COMPARED = {"divergence": 1, "choices": 2}
@@ -36,8 +36,9 @@ class TextScorer:
     def __init__(self, programs: Programs, cuts: Mapping[tuple[str, int], Windows]):
         self.programs, self.cuts = programs, cuts
         self.compiled: set[tuple[Pass, Any]] = set()
-        length = programs.config.reference or 0
-        self.reference = Pass(AS_TRAINED, length, length, self._made(length)).computed()
+        lengths = (programs.config.reference or 1,)
+        alone = dataclasses.replace(programs.config, lengths=lengths, swaps=(), memory=())
+        self.reference = plan(programs.models.encodings, alone)[0].computed()
         self.kept: dict[tuple[Any, ...], tuple[np.ndarray | Missing, float]] = {}
         self.lock = threading.Lock()
 
@@ -119,7 +120,9 @@ class TextScorer:
             if key not in self.kept:
                 length, began = self.reference.length, time.monotonic()
                 cut, made = self.cuts[metric, length].of(replica), self._made(length)
-                if kind == "rows":
+                if missing := self.programs.models.missing(self.reference, replica):
+                    rows = missing
+                elif kind == "rows":
                     rows = self.programs.text(cut, replica, made, measure=None)
                 else:
                     rows = self._keys(cut, replica)

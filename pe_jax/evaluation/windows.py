@@ -20,10 +20,11 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from pe_jax import contract
 from pe_jax.data.documents import Documents
 from pe_jax.data.tokenizer import BYTES, Tokenizer
 from pe_jax.evaluation.config import EvalConfig, of_text
-from pe_jax.metric import DRAWS, NoRoom, Predictions, PromptMetric, Request, TextMetric
+from pe_jax.metric import DRAWS, Predictions, PromptMetric, Request, TextMetric
 from pe_jax.record import Replica
 
 CURVE_BINS = 64
@@ -84,13 +85,14 @@ class Windows:
 
     @property
     def targets(self) -> int:
-        """The number of scored rows."""
-        return int(self.scored.sum())
+        """The number of scored rows; of a bound, whose places are drawn DRAWS times, of one."""
+        return int(self.scored.sum()) // (1 if self.weights is None else DRAWS)
 
     @property
     def bytes(self) -> int:
-        """The bytes of the scored rows' targets."""
-        return int(self.sizes[self.scored].sum(dtype=np.int64))
+        """The bytes of their targets."""
+        every = int(self.sizes[self.scored].sum(dtype=np.int64))
+        return every // (1 if self.weights is None else DRAWS)
 
     def by_document(self, values: np.ndarray) -> tuple[float, ...]:
         """Sums of `values` [W, n] of the last rows, where scored, by document; () without these."""
@@ -108,14 +110,18 @@ class Windows:
         """The metric's value from -ln p of the targets of each window's last rows, or their
         divergence: `targets` [W, last]; of prompts [W, last, 2], by `scoring.nats_and_lag`.
         """
+        if not isinstance(self.metric, PromptMetric):
+            return self.metric.value(*self._scored(targets))
+        scored, nats, lag = self.scored[:, -targets.shape[1] :], targets[..., 0], targets[..., 1]
+        right, unknown = (lag == 0) & scored, np.full(scored.shape, np.nan)
+        return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
+
+    # Weighted -ln p of the scored rows, and their bytes
+    def _scored(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         scored = self.scored[:, -targets.shape[1] :]
-        if isinstance(self.metric, PromptMetric):
-            nats, lag = targets[..., 0], targets[..., 1]
-            right, unknown = (lag == 0) & scored, np.full(scored.shape, np.nan)
-            return self.metric.value(Predictions(scored, right, nats, *[unknown] * 3))
         if self.weights is not None:
             targets = targets * self.weights[:, -targets.shape[1] :]
-        return self.metric.value(targets[scored], self.sizes[:, -targets.shape[1] :][scored])
+        return targets[scored], self.sizes[self.scored]
 
     def curve(self, targets: np.ndarray) -> tuple[tuple[float, ...], tuple[float | None, ...]]:
         """(places, the metric's value at each) from `targets` as in `value`. Places of text are
@@ -133,9 +139,8 @@ class Windows:
             return tuple(depths.tolist()), tuple(values)
         assert isinstance(self.metric, TextMetric)
         edges = np.unique(np.geomspace(1, self.length + 1, CURVE_BINS + 1).round().astype(int))
-        scored = self.scored
-        bins = np.digitize(1 + np.nonzero(scored)[1], edges) - 1
-        nats, sizes = targets[scored], self.sizes[scored]
+        bins = np.digitize(1 + np.nonzero(self.scored)[1], edges) - 1
+        nats, sizes = self._scored(targets)
         middles = tuple(math.sqrt(a * (b - 1)) for a, b in zip(edges[:-1], edges[1:], strict=True))
         inside = [bins == place for place in range(len(middles))]
         value = self.metric.value
@@ -167,13 +172,8 @@ def windows(
             "for the longest of eval.lengths and eval.reference; the longest document has "
             f"{most}: give longer texts or shorter lengths"
         )
-    try:
+    with contract.calling(f"{metric}, {config.split} split", metric):
         places = scorer.windows(long.sizes.tolist(), length, scope)
-    except NoRoom as error:
-        raise ValueError(
-            f"the {config.split} split has {error} of eval.targets={config.targets}: lower "
-            "eval.targets or give more text"
-        ) from error
     tokens = np.zeros((len(places), length + 1), np.int32)
     for row, place in zip(tokens, places, strict=True):
         piece = long[place.document][place.start : place.start + length + 1]
@@ -206,7 +206,8 @@ def windows(
             "none of the scored tokens is hidden: raise eval.rate, eval.last or eval.targets"
         )
     if scorer.masks == "bound":
-        return made(scored, weights=hidden / rates)
+        weights = hidden / rates
+        return made(scored, weights=weights / weights[scored].mean())
     return made(scored & hidden)
 
 

@@ -15,12 +15,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pe_jax import contract, metric
+from pe_jax import contract
 from pe_jax.errors import nearest
 from pe_jax.metric import (
     DRAWS,
     Metric,
-    NoRoom,
     Place,
     Predictions,
     Prompt,
@@ -96,7 +95,8 @@ def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
     room = np.maximum(0, (np.asarray(sizes, np.int64) - least) // apart + 1)
     ends = np.cumsum(room)
     if count < 1 or room.sum() < count:
-        raise NoRoom(f"room for {room.sum() * apart} targets")
+        most = room.sum() * apart
+        raise ValueError(f"room for {most} targets: lower eval.targets or give more text")
     slots = np.linspace(0, ends[-1] - 1, count).round().astype(int)
     document = np.searchsorted(ends, slots, side="right")
     before = (ends - room)[document]
@@ -261,8 +261,8 @@ METRICS: dict[str, Metric] = {
         ),
         TextMetric(
             "diffusion_bound",
-            "Masked diffusion's bound on -log2 p, as far as it is of these tokens: the mean, over "
-            "rates t from 0 to 1 at which tokens are hidden, of -log2 p of the hidden ones over t. "
+            "Masked diffusion's bound on -log2 p, as far as it is of these tokens: -log2 p of the "
+            "hidden ones, at rates t from 0 to 1, in the mean weighted by 1 / t. "
             f"{CENTRED} Each is drawn {DRAWS} times, at rates of its own.",
             places=diffused,
             uses=("last",),
@@ -364,8 +364,6 @@ METRICS: dict[str, Metric] = {
         ),
     )
 }
-
-metric.__dict__["METRICS"] = METRICS  # users' files have imported it from there
 
 Kind = TypeVar("Kind", bound=Metric)
 

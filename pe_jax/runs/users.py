@@ -9,7 +9,6 @@ import numpy as np
 from pe_jax import contract, testing
 from pe_jax.encoding import Dims
 from pe_jax.evaluation.config import EvalConfig, variant
-from pe_jax.metric import SampleMetric, TextMetric
 from pe_jax.metrics import named
 from pe_jax.model.config import DTYPES, LmConfig
 from pe_jax.runs import environment
@@ -31,10 +30,10 @@ def check_users_hooks(members: Spec, swaps: Sequence[str], dims: Dims, lm: LmCon
         testing.check_members(spec.encodings(dims), DTYPES[lm.dtype])
 
 
-def check_users_metrics(names: Sequence[str], task: Task) -> None:
+def check_users_metrics(names: Sequence[str]) -> None:
     """ValueError if a user's own metric raises, or gives no number, for two tokens or samples."""
     for name in (name for name in names if ":" in name):
-        testing.check_metric(named(name, TextMetric if task.reads_text else SampleMetric))
+        testing.check_metric(named(name))
 
 
 def check_users_task(task: Task, name: str, train: TrainConfig, evaluation: EvalConfig) -> None:

@@ -189,7 +189,7 @@ MISTAKES = {
     "unknown source": ([f"{BASE}rope", "--config.data.source=stdlb"], ["did you mean 'stdlib'"]),
     "too little to score": (
         [f"{BASE}rope", *tiny(**{"eval.targets": 10**6}), "--config.data.source=files:{lab}/text"],
-        ["the test split has room for", "lower eval.targets"],
+        ["same_targets, test split: room for", "lower eval.targets"],
     ),
     "one integer for seeds": ([f"{BASE}rope", "--config.run.seeds=3"], ["lists seeds, as in"]),
 }

@@ -103,14 +103,16 @@ def test_the_middle_is_scored_where_it_is_hidden():
     middle = (np.arange(32) >= 13) & (np.arange(32) < 19)
     np.testing.assert_array_equal(plain.scored, middle & (plain.tokens[:, 1:] < 0))
     assert len(plain.tokens) == 10 and len(bound.tokens) == DRAWS * 10 and len(alone.tokens) == 60
-    assert (bound.scored == middle).all() and bound.targets == DRAWS * 60
+    assert (bound.scored == middle).all() and bound.targets == 60
     np.testing.assert_array_equal(alone.scored, alone.tokens[:, 1:] < 0)
     assert (alone.scored.sum(1) == 1).all() and (alone.scored.sum(0) == 10 * middle).all()
-    # One rate from each of DRAWS equal parts of (0, 1], and weights of its inverse.
+    # One rate from each of DRAWS equal parts of (0, 1], and weights of its inverse, 1 in the mean.
     np.testing.assert_array_equal(bound.weights > 0, bound.tokens[:, 1:] < 0)
-    rates = 1 / bound.weights.max(1).reshape(10, DRAWS)[:, 1:]  # some have none hidden at low rates
-    parts = np.arange(1, DRAWS) / DRAWS
-    assert (rates > parts).all() and (rates <= parts + 1 / DRAWS).all()
+    sizes = [len(text) for text in texts]
+    rates = np.array([p.rate for p in bound.metric.windows(sizes, 32, config.scope)])
+    assert (np.ceil(rates * DRAWS).reshape(10, DRAWS) == np.arange(1, DRAWS + 1)).all()
+    assert np.ptp((bound.weights * rates[:, None])[bound.weights > 0]) < 1e-9
+    assert bound.value(np.full((len(rates), 32), np.log(2))) == pytest.approx(60 / bound.bytes)
 
 
 def model(spec, **fields):
