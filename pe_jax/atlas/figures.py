@@ -335,7 +335,7 @@ def overviews(every: Sequence[Measured]) -> Iterator[Drawn]:
     """The figures of at most twelve encodings that change the logits, DOZEN first; none
     for a single one, whose own figures show as much.
     """
-    named = {measured.layer.name: measured for measured in every if measured.same.acts}
+    named = {measured.layer.name: measured for measured in every if measured.same.on_logits}
     first = [named.pop(name) for name in DOZEN if name in named]
     shown = [*first, *named.values()][: len(DOZEN)]
     if len(every) > 1 and shown:

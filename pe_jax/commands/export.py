@@ -72,12 +72,11 @@ def _made(own: tuple[Encoding, ...], trained: int) -> tuple[tuple[Encoding, ...]
 
     encodings, length = swap(own, _SWAP.value) if _SWAP.value else own, _LENGTH.value
     if length is None and _SWAP.value:
-        factors = [(e, getattr(e, "factor", None) or 1) for e in encodings]
-        lengths = [int(f * (getattr(e, "length", None) or trained)) for e, f in factors if f > 1]
-        if not lengths and any(isinstance(e, Scaled) and e.factor is None for e in encodings):
+        if any(isinstance(e, Scaled) and e.factor is None for e in encodings):
             raise ValueError(
                 f"--swap={_SWAP.value} depends on the length of the text: give --length"
             )
-        length = max([trained, *lengths])
+        new, old = (max(getattr(e, "factor", None) or 1 for e in es) for es in (encodings, own))
+        length = int(trained * max(1, new / old))
     length = length or trained
     return tuple(e.at(length) for e in encodings), length

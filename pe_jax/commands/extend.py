@@ -100,6 +100,7 @@ def _said(run: Run, estimate: Estimate | None) -> str:
 def _run(about: Described) -> Run:
     from pe_jax.pretrained.served import PROGRAMS, fixed
     from pe_jax.runs.run import Run
+    from pe_jax.specs.swap import swap
 
     for name in _SERVE.value or ():
         if name not in PROGRAMS:
@@ -122,11 +123,16 @@ def _run(about: Described) -> Run:
     metrics = metrics if about.lm.causal else ("masked_tokens", "first_choices")
     swaps = terms.elements(_SWAPS.value) if _SWAPS.present else _usual_swaps(about)
     own = about.spec.encodings(about.lm.dims(trained))
-    served = [fixed(own, spec, max(lengths)) for spec in swaps]
+    changing = [spec for spec in swaps if swap(own, spec) != own]
+    served = [fixed(own, s, max(lengths)) for s in swaps if s in changing or trained == real]
+    if not (_SWAPS.present or changing or any(served)):
+        raise ValueError(
+            f"none of {SWAPS} can take the place of this model's {about.spec}: give --swaps"
+        )
     asked = {
         "lengths": lengths,
         "metrics": tuple(_METRICS.value or metrics),
-        "swaps": (*swaps, *filter(None, served)),
+        "swaps": (*changing, *filter(None, served)),
         "targets": _PLACES.value * last,
         "last": last,
         "samples": _SAMPLES.value,
@@ -137,19 +143,14 @@ def _run(about: Described) -> Run:
 
 
 def _usual_swaps(about: Described) -> list[str]:
-    # SWAPS, of an encoder a window, too, and the model's own scaling, as far as they change it
+    # The model's own scaling, and those of SWAPS, of an encoder a window, too, that change it
     from pe_jax.encodings.scaled import Scaled
     from pe_jax.specs.swap import swap
 
-    own, swaps = about.encodings, []
-    scaled = [m.name for m, e in zip(about.spec, own, strict=True) if isinstance(e, Scaled)]
-    window = [] if about.lm.causal else ["window"]
-    for spec in dict.fromkeys([*scaled, *SWAPS.split(", "), *window]):
+    own = about.encodings
+    swaps = [m.name for m, e in zip(about.spec, own, strict=True) if isinstance(e, Scaled)]
+    for spec in [*SWAPS.split(", "), *([] if about.lm.causal else ["window"])]:
         with contextlib.suppress(ValueError):
             if swap(own, spec) != own:
                 swaps.append(spec)
-    if not swaps:
-        raise ValueError(
-            f"none of {SWAPS} can take the place of this model's {about.spec}: give --swaps"
-        )
     return swaps

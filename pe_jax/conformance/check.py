@@ -111,6 +111,8 @@ def values(
     """The outputs of the case in its right form, or with arrays changed and a fault of the code."""
     case = case | (changed or {})
     out = {key: case[key] for key in OUTPUTS if key in case}
+    if factors and "attention_factor" in out:
+        out["attention_factor"] = np.prod(factors) ** 0.5
     if "bias" in case:
         out["bias"] = turn(case["bias"])
     if not {"rotated_q", "distances", "bias", "query_scale"} & {*case}:

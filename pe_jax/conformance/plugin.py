@@ -5,7 +5,7 @@
         conformance.agrees(case, frequencies=inv_freq(**case["parameters"]))
 
     pytest -p pe_jax.conformance.plugin --pe-jax-conformance=mypkg.rope:outputs
-           [--pe-jax-cases=yarn,pi] [--pe-jax-pairs=interleaved]
+           [-k yarn] [--pe-jax-pairs=interleaved]
 
 `outputs(case)` returns the outputs of a case by name, as of check.diagnose, frequencies alone, or
 None for a case that is not yours. Each case is then a test of its own, after those that pytest
@@ -22,7 +22,6 @@ check = importlib.import_module(__name__.removesuffix("plugin") + "check")  # of
 def pytest_addoption(parser):
     group = parser.getgroup("conformance", "test vectors of positional encodings")
     group.addoption("--pe-jax-conformance", metavar="MODULE:FUNCTION", help="outputs of a case")
-    group.addoption("--pe-jax-cases", metavar="NAMES", help="with commas; default: all")
     group.addoption("--pe-jax-pairs", default="halves", choices=("halves", "interleaved"))
 
 
@@ -51,8 +50,7 @@ def pytest_collection_modifyitems(session, config, items):
         return
     module, _, function = named.partition(":")
     outputs = getattr(importlib.import_module(module), function or "outputs")
-    every = ",".join(sorted(path.stem for path in check.FOLDER.glob("*.json")))
-    for name in (config.getoption("--pe-jax-cases") or every).split(","):
+    for name in sorted(path.stem for path in check.FOLDER.glob("*.json")):
         items.append(Case.from_parent(session, name=f"conformance[{name}]", outputs=outputs))
 
 

@@ -29,7 +29,7 @@ class YaRN(ByParts):
 
     variant: Literal["paper", "code"] = "code"
     truncate: bool = True
-    """Whether the ends of the code's ramp are rounded; OLMo 3 and gpt-oss do not."""
+    """Whether the ends of the code's ramp are rounded; gpt-oss does not."""
 
     def _frequencies(self):
         w = super()._frequencies()

@@ -62,6 +62,7 @@ class Recommendation:
     """The choice that the others are compared with: the best, or in a run as if trained at fewer
     tokens the model as it is."""
     choices: tuple[Choice, ...]
+    serve: Sequence[str] = ()
 
     @property
     def ranked(self) -> list[Choice]:
@@ -136,7 +137,7 @@ def answer(
                 within,
             )
         )
-    return Recommendation(result, metrics, lengths, str(base) or AS_IT_IS, tuple(choices))
+    return Recommendation(result, metrics, lengths, str(base) or AS_IT_IS, tuple(choices), serve)
 
 
 def _as_if(result: Result) -> bool:
@@ -250,7 +251,8 @@ def _line(asked: Recommendation) -> str:
     if _as_if(asked.result):
         return " ".join(parts)
     if chosen.scaling is None:
-        parts.append(f"{chosen.name} needs own code.")
+        unserved = f", or is not served so by {join(asked.serve)}" if asked.serve else ""
+        parts.append(f"{chosen.name} needs own code{unserved}.")
         chosen = next((c for c in asked.ranked if c.way and c.scaling), None)
         if chosen is None:
             return " ".join(parts)

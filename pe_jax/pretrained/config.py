@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 from pe_jax.encoding import Encoding
 from pe_jax.encodings import ENCODINGS
-from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.ntk import NTK
 from pe_jax.encodings.rotary import Rotary
@@ -274,7 +273,7 @@ def _by_layers(
         own = {**of_far.left} or {"rope_type": "default"}
         for name, value in scaling.items():
             of_far.must(name, value, "default")
-        of_far = _Fields(own | scaling, "rope_scaling.")
+        of_far = _Fields(own | scaling, "rope_scaling.full_attention.")
     if far_base == near_base and near:  # programs differ in the layers that it is of
         fields.must(far_base[0], of_near.left.get(far_base[0], far_base[1]), None)
     members = [
@@ -422,6 +421,8 @@ def _rotary(
                 f"config.json has {MSCALES[0]}={slopes[0]} and {MSCALES[1]}={slopes[1]}, of which "
                 "programs read one alone in different ways: leave both, or neither"
             )
+    if kind == "yarn" and values.get("attention_factor") == 0.1 * math.log(values["factor"]) + 1:
+        del values["attention_factor"]  # that of any factor
     scaling.finish()
     return name, values
 
@@ -528,7 +529,8 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
         size = e._size
         return {"rope_type": "default", "rope_theta": e.base * e._factor ** (size / (size - 2))}
     kinds = {ENCODINGS[name]: kind for kind, (name, *_) in SCALINGS.items()}
-    of_all = getattr(e, "mscale_all_dim", 0) and e._size < e.dims.head
+    stated = getattr(e, "attention_factor", None) or e._size < e.dims.head
+    of_all = stated and getattr(e, "mscale_all_dim", 0)
     paper = getattr(e, "variant", "code") == "paper"
     if type(e) not in kinds or paper or of_all or getattr(e, "first", 0):
         raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")
@@ -547,8 +549,3 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
     written = {theirs: numbers[NUMBERS[theirs]] for theirs in needed + more}
     written |= {"rope_theta": float(e.base), "rope_type": kinds[type(e)]}
     return {name: value for name, value in written.items() if value is not None}
-
-
-def max_position_embeddings(e: Encoding, length: int) -> int:
-    """Of a rotation made for `length` tokens: the length, or where dynamic NTK begins to grow."""
-    return e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length

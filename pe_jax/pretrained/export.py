@@ -15,11 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from pe_jax.encoding import Encoding
+from pe_jax.encodings.dynamic_ntk import DynamicNTK
 from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.config import ORIGINAL, PARTLY, max_position_embeddings, rope_parameters
+from pe_jax.pretrained.config import KINDS, ORIGINAL, PARTLY, rope_parameters
 from pe_jax.pretrained.load import LLAMA
 from pe_jax.pretrained.source import read_json
 from pe_jax.storage import atomic
@@ -45,15 +46,16 @@ def with_scaling(
     """A config.json with these encodings, made for `length` tokens, instead of `before`. ValueError
     for encodings that config.json cannot express.
     """
-    there = max_position_embeddings(encodings[0], length)
+    e = encodings[0]  # a dynamic NTK grows from there on
+    there = e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length
     stays = tuple(encodings) == tuple(e.at(length) for e in before)
     if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # these may count from the length
         return {**config, "max_position_embeddings": there}
     own, family = rope_parameters(encodings, before), config.get("model_type", "")
-    if family in ("gemma3_text", "olmo3", "modernbert") and len(before) == 2:
+    if family in ("gemma3_text", "olmo3", "modernbert") and (len(before) == 2 or "truncate" in own):
         raise ValueError(
-            "config.json scales a Gemma 3, OLMo 3 or ModernBERT in layers without a window, and "
-            "this has none"
+            "config.json scales a Gemma 3, OLMo 3 or ModernBERT in layers without a window alone, "
+            "by YaRN with rounded ends alone: this needs own code"
         )
     if family == "phi3" and own["rope_type"] not in ("default", "longrope"):
         raise ValueError(
@@ -66,21 +68,20 @@ def with_scaling(
     out = {name: value for name, value in config.items() if name not in usual}
     out |= {k: own[k] for k in own if (family, k) == ("phi3", ORIGINAL)}  # else it has 4096
     out["max_position_embeddings"] = there
-    inside = "rope_parameters" in config or family == "olmo3"
-    if inside or (family == "modernbert" and own["rope_type"] != "default"):
+    unscaled = own["rope_type"] == "default"
+    if "rope_parameters" in config or {"olmo3": unscaled, "modernbert": not unscaled}.get(family):
         by_layers = config.get("rope_parameters") or {}
         if family in ("olmo3", "modernbert"):  # programs differ in the layers of a base outside
             bases = {e.layers: e.base for e in before if isinstance(e, Rotary)}
-            kinds = ("full_attention", "sliding_attention")[: len(bases)]
             near = {"rope_type": "default", "rope_theta": [*bases.values()][-1]}
-            by_layers = dict.fromkeys(kinds, near) | by_layers
+            by_layers = dict.fromkeys(KINDS[: len(bases)], near) | by_layers
         if "full_attention" in by_layers:  # of Gemma 3, too
             own = by_layers | {"full_attention": own}
         if "partial_rotary_factor" in by_layers and family in PARTLY:
             own |= {"partial_rotary_factor": by_layers["partial_rotary_factor"]}
         return out | {"rope_parameters": own}
     theta = own.pop("rope_theta")
-    scaling = None if own["rope_type"] == "default" else own
+    scaling = None if unscaled else own
     return out | {base: theta, "rope_scaling": scaling}
 
 

@@ -31,6 +31,12 @@ PROGRAMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 """For each program the values of rope_type that it serves in one form at every length, and those by
 the length of the text."""
+UNREAD = {
+    "attention_factor": ("sglang", "llama.cpp"),
+    "truncate": ("llama.cpp",),
+    "rotary_emb_base": ("llama.cpp",),  # whose converter writes no base of a GPT-NeoX
+}
+"""The programs that pass over a field."""
 
 
 def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: int) -> list[str]:
@@ -38,27 +44,29 @@ def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: 
     the fields `scaling` of config.json, inside rope_parameters (of layers without a window) or
     rope_scaling, or beside them.
     """
-    fields = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
-    fields = fields.get("full_attention", fields)
+    nested = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
+    fields = nested.get("full_attention", nested)
     kind = fields.get("rope_type", "default")
     by_length = any(e.at(1) != e.at(length) for e in encodings)
     served = [name for name, kinds in PROGRAMS.items() if kind in kinds[by_length]]
-    if {"attention_factor", "truncate"} & fields.keys() and "llama.cpp" in served:
-        served.remove("llama.cpp")
-    return served
+    unread = [names for field, names in UNREAD.items() if field in {*scaling, *fields, *nested}]
+    return [name for name in served if not any(name in names for names in unread)]
 
 
 def fixed(own: tuple[Encoding, ...], spec: str, length: int) -> str | None:
     """A swap with the factor that `length` needs at every length, as config.json has it; None where
-    the swap has its factor, needs none at that length, or config.json cannot say it.
+    the swap has its factor, needs none at that length, or config.json cannot say it. A scaling that
+    the model has already gets its factor times `length` over the training length.
     """
     made, members = swap(own, spec), parse(spec).members
     try:
         rope_parameters([e.at(length) for e in made], own)
     except ValueError:
         return None
-    new = next((e for e in made if isinstance(e, members[0].cls) and e not in own), None)
-    if not isinstance(new, Scaled) or new.factor is not None:
+    new = next((e for e in made if isinstance(e, members[0].cls)), None)
+    if not isinstance(new, Scaled) or (new.factor is not None and new not in own):
         return None
-    factor = new.at(length).factor or 1.0
-    return str(Spec((members[0].with_fields({"factor": factor}),))) if factor > 1 else None
+    of_length = new.factor and new.factor * length / new.dims.train_len
+    factor = of_length or new.at(length).factor or 1.0
+    grows = factor > (new.factor or 1)
+    return str(Spec((members[0].with_fields({"factor": factor}),))) if grows else None

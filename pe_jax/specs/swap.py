@@ -14,7 +14,6 @@ import jax
 
 from pe_jax.encoding import Encoding, mixes, overrides
 from pe_jax.encodings.partial_rope import PartialRoPE
-from pe_jax.encodings.scaled import Scaled
 from pe_jax.specs.parse import check_members, defaults, layers_of, parse
 
 
@@ -34,9 +33,9 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
     """The encodings of a trained model with those of `spec` swapped in.
 
     Each takes the place of the one encoding of its layers that it `replaces`, and keeps its values
-    of the fields that the spec does not set, but for the factor of a scaling whose length is known:
-    that follows each evaluated length. If its spec names layers, as yarn[3::4] does, it takes that
-    place in these layers alone. If it replaces none it is appended.
+    of the fields that the spec does not set, but no attention_factor where it sets mscale. If its
+    spec names layers, as yarn[3::4] does, it takes that place in these layers alone. If it replaces
+    none it is appended.
 
     If some layers of the model, but not all, have a window, as in Gemma 3, or a mixer, a member of
     the spec that names no layers acts in the others, if any: a longer text brings no new distances
@@ -57,6 +56,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         new = member.encoding(encodings[0].dims)
         here = [i for i, e in enumerate(out) if {*layers_of(new)} & {*layers_of(e)}]
         places = [i for i in here if replaces(type(new), type(out[i]))]
+        beside = here if placed or not overrides(new, "qk") else range(len(out))
         if len(places) > 1:
             raise ValueError(
                 f"{spec!r} could replace {len(places)} members of this model: name layers of one "
@@ -65,7 +65,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
         old = out[places[0]] if places else None
         if old:
             both = defaults(type(old)).keys() & defaults(type(new)).keys()
-            afresh = {"factor"} if isinstance(old, Scaled) and old.length else set()
+            afresh = {"attention_factor"} if "mscale" in member.fields else set()
             afresh |= {"rotary_pct"} if isinstance(new, PartialRoPE) else set()
             kept = {name: getattr(old, name) for name in both - member.fields.keys() - afresh}
             new = dataclasses.replace(new, **kept)
@@ -81,7 +81,7 @@ def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
             out.append(new)
         elif old:
             out[places[0]] = new
-        elif doubled := [type(out[i]) for i in here if kin(type(new), type(out[i]))]:
+        elif doubled := [type(out[i]) for i in beside if kin(type(new), type(out[i]))]:
             own = doubled[0].__name__
             raise ValueError(f"{spec!r} would do a second time what this model's {own} does")
         elif overrides(new, "qk") and (turned := [out[i] for i in here if overrides(out[i], "qk")]):

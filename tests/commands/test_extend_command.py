@@ -78,14 +78,14 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
 
 
 def test_default_swaps_are_those_that_change_the_model(lab, tmp_path):
-    """A scaled model has its own scaling besides; none replaces dynamic NTK."""
+    """A scaled model has its own scaling with a larger factor; none replaces dynamic NTK."""
     source, out = f"--source=files:{lab.folder / 'book.txt'}", tmp_path / "out"
     asked = (source, "--lengths=16,64", "--last=8", "--metrics=same_targets", "--places=2")
     scaled = MODEL.removesuffix("_tied")
     done = lab.start("extend", scaled, *asked, f"--workdir={tmp_path}", f"--out={out}").wait()
     assert done.code == 0, done.err
     swaps = [line.partition(",")[0] for line in (out / "answer.csv").read_text().splitlines()[1:]]
-    assert sorted(swaps) == ["as it is", "llama3", "llama3(factor=4.0)"]
+    assert sorted(swaps) == ["as it is", "llama3(factor=8.0)"]
     dynamic = MODEL.replace("llama_tied", "llama_dynamic")
     done = lab.start("extend", dynamic, *asked).wait()
     assert done.code == 2 and "can take the place of this model's dynamic_ntk" in done.err

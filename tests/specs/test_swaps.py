@@ -50,16 +50,20 @@ def test_what_is_trained_from_is_where_every_parameter_has_a_gradient(spec):
     assert untrained(needed) == 0 < untrained(needed - 1)
 
 
-def test_a_scaling_swapped_for_itself_gets_the_factor_of_each_length_where_its_own_is_known():
-    """A model of YaRN from 16 to 64 tokens reads 128 at eight times its 16."""
+def test_a_scaling_swapped_for_itself_keeps_what_the_spec_does_not_set():
     dims = Dims(model=32, heads=2, head=16, layers=1, train_len=64)
     own = make("yarn(factor=4.0,length=16,attention_factor=1.5)", dims)
-    (e,) = (e.at(128) for e in swap(own, "yarn"))
+    assert swap(own, "yarn") == own
+    (e,) = swap(own, "yarn(factor=8.0)")
     assert (e.factor, e.length, e.attention_factor) == (8.0, 16, 1.5)
-    (e,) = swap(own, "yarn(factor=2.0)")
-    assert e.factor == 2.0
-    (e,) = swap(make("yarn(factor=4.0)", dims), "yarn")
-    assert e.factor == 4.0
+    (e,) = swap(own, "yarn(mscale=0.0)")
+    assert (e.factor, e.attention_factor, e._temperature()) == (4.0, None, 1.0)
+
+
+def test_a_swap_beside_a_rotation_in_windows_is_refused():
+    own = make("rope[:3]+window(window=8)[:3]", DIMS._replace(layers=4))
+    with pytest.raises(ValueError, match="would do a second time"):
+        swap(own, "yarn")
 
 
 def test_a_rotation_of_ones_own_that_names_no_family_is_not_put_beside_rope(tmp_path):
