@@ -48,6 +48,15 @@ def check_value(value: Any, hint: Any, name: str) -> None:
         raise ValueError(f"{name} must be {described(hint)}{limit}, got {value!r}")
 
 
+def as_annotated(value: Any, hint: Any) -> Any:
+    """The value, or an integer for a float as that float: equal runs have one label and one id."""
+    kind, parts = _parts(hint)
+    if kind is tuple and parts[1:] == (...,) and isinstance(value, tuple):
+        return tuple(as_annotated(entry, parts[0]) for entry in value)
+    whole = type(value) is int and fits(value, hint) and not fits("", hint)  # which Any would
+    return float(value) if whole and fits(float(value), hint) else value
+
+
 @functools.cache
 def hints(cls: type) -> dict[str, Any]:
     """The annotation of each field of a dataclass that is given to it."""

@@ -3,7 +3,7 @@ other.
 
     pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=DIR2]
     pe-jax sweep --config=FILE --workdir=DIR --shard=2/8
-    pe-jax sweep --config=FILE --workdir=DIR --shard=slurm    # in an array
+    pe-jax sweep --config=FILE --workdir=DIR --shard=$SLURM_ARRAY_TASK_ID/8
     pe-jax sweep --config=FILE --workdir=DIR --engine=ray [--address=auto]
 
 FILE is a Python file whose get_sweep() yields the config of each run, as configs/quickstart.py.
@@ -46,9 +46,11 @@ _DRY_RUN = OPTIONS.boolean("dry_run", False, "List the runs with their parameter
 _OUT = OPTIONS.string("out", None, "Folder for the tables and the report; default: none.")
 _ALSO = OPTIONS.string("also", "", "More encodings to run, separated by commas.")
 _SHARD = OPTIONS.string(
-    "shard", "1/1", "I/N: every N-th run from the I-th on; slurm: by the task of a SLURM array."
+    "shard", "1/1", "I/N: every N-th run from the I-th on, as in $SLURM_ARRAY_TASK_ID/8."
 )
-_ENGINE = OPTIONS.string("engine", "local", "What runs the processes: local, this machine; or ray.")
+_ENGINE = OPTIONS.choice(
+    "engine", "local", "Where the runs go: this machine, or Ray.", enum_values=["local", "ray"]
+)
 _ADDRESS = OPTIONS.string("address", "", "Ray cluster to join, as HOST:6379, or auto.")
 
 
@@ -63,13 +65,13 @@ def main() -> int:
     from pe_jax.sweep import queue
 
     queue.check_engine(_ENGINE.value, _ADDRESS.value)
-    shard = queue.parse_shard(_SHARD.value, environment)
+    shard = queue.parse_shard(_SHARD.value)
     studies = _distinct([rates.runs_of(config.to_dict()) for config in made])
     if not studies:
         raise ValueError("get_sweep() of --config lists no run")
     part = shard.own(studies)
     if _DRY_RUN.value:
-        show(_at_each_rate(part))
+        show(_at_each_rate(part), {run.id for study in part if not _result(study) for run in study})
         return 0
     return _carried_out(part, studies, environment)
 
@@ -124,22 +126,23 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
     return 1 if failed else 0
 
 
-def show(items: Sequence[Item]) -> None:
-    """Prints a row for each run: what --dry_run lists."""
+def show(items: Sequence[Item], left: set[str]) -> None:
+    """Prints a row for each run, with the ids of those that are `left`: what --dry_run lists."""
     from pe_jax.commands.console import stdout
     from pe_jax.report import labels, sheet
     from pe_jax.report.words import count
 
     names, rows = labels.names([item.run for item in items]), []
     for item in items:
-        run, state = item.run, "finished" if item.result else "to do"
+        run, state = item.run, "trained" if item.result else "to do"
+        state = state if item.run.id in left else "finished"
         sizes = str(len(run.run.seeds)), str(run.train.steps), f"{run.parameters().total:,}"
         rows.append(tuple(map(sheet.Printed, (names[run.id], run.id, *sizes, state))))
     columns = ("run", "id", "seeds", "steps", "parameters", "state")
     spare = ("id", "parameters", "seeds", "steps")
     table = sheet.Sheet("", columns, (("", tuple(rows)),), spare=spare)
     stdout().print(*sheet.terminal([table]))
-    print(f"{count(len(items), 'run')}, {sum(item.result is None for item in items)} to do")
+    print(f"{count(len(items), 'run')}, {len(left)} to do")
 
 
 def _item(run: Run, config: dict[str, Any], asked: str | None) -> Item:

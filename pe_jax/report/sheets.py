@@ -252,12 +252,8 @@ def overview(study: Study, tables: Sequence[Table], ranked: bool = True) -> Shee
         column for table, own in zip(first, trained, strict=True) for column in _columns(table, own)
     ]
     titles = {column.lines[1] for column in columns} | {c.lines[2].split()[0] for c in columns}
-    terms = [
-        "±",
-        "Bold",
-        *["Change"] * ("change" in titles),
-        *["Mean beyond"] * ("beyond" in titles),
-    ]
+    summaries = {"change": "Change", "beyond": "Mean beyond"}
+    terms = ["±", "Bold", *(term for title, term in summaries.items() if title in titles)]
     replicates = " or ".join(sorted({f"{table.replicate}s" for table in first}))
     rows, numbers = [], []
     for label in labels:

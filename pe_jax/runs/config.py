@@ -12,7 +12,7 @@ from pe_jax import contract
 from pe_jax.data import tokenizer
 from pe_jax.errors import nearest
 from pe_jax.evaluation.config import EvalConfig
-from pe_jax.fields import Count, Natural, NotNegative, check
+from pe_jax.fields import Count, Natural, NotNegative, as_annotated, check, hints
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.resources import Resources
 from pe_jax.specs import parse
@@ -133,7 +133,7 @@ def section(name: str, values: Mapping[str, Any]) -> Any:
         if values.pop(field, value) != value:
             raise ValueError(f"config.{name}.{field} is no longer there: leave it out")
     _check_known(f"config.{name}", values, [field.name for field in dataclasses.fields(kind)])
-    return kind(**values)
+    return kind(**{name: as_annotated(value, hints(kind)[name]) for name, value in values.items()})
 
 
 class Checked(NamedTuple):
@@ -161,7 +161,8 @@ def checked(config: Mapping[str, Any]) -> Checked:
     with contract.calling(f"{whole['task']['name']}'s vocab", whole["task"]["name"]):
         vocabulary = task.vocab()
     if task.reads_text:
-        vocabulary = max(lm.vocab, tokenizer.vocabulary(data.tokenizer))
+        own = vocabulary - task.masks()
+        vocabulary = max(own, lm.vocab, tokenizer.vocabulary(data.tokenizer))
         vocabulary += task.masks() and not lm.special
     sections["lm"] = dataclasses.replace(lm, vocab=vocabulary, causal=task.causal)
     whole["lm"] = whole["lm"] | {"causal": task.causal}
@@ -228,8 +229,10 @@ def _as_python(value: Any) -> Any:
 
 
 def users_files(config: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of the users' files that a config's encodings and task come from, by path."""
-    return parse.sources(config["pe"]["spec"]) | contract.sources(config["task"]["name"])
+    """SHA-256 of the users' files that a config's encodings, task and text come from, by path."""
+    scheme, _, source = config["data"]["source"].partition(":")
+    names = config["task"]["name"], *([source] if scheme == "documents" else [])
+    return parse.sources(config["pe"]["spec"]) | contract.sources(*names)
 
 
 def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:

@@ -84,8 +84,6 @@ def execute(
             LOG.info("%s: %s parameters of one seed", run.label, f"{run.parameters().total:,}")
             if run.init_from and run.train.steps:
                 LOG.info(run.init_from.summary())
-            if damaged := jsonl.damaged_lines(folder.metrics):
-                LOG.warning("%s: %s lines are damaged, and left out", folder.metrics, damaged)
             session = Session(
                 history=jsonl.History(folder.metrics, functools.partial(display.show, run.label)),
                 stop=stop,
@@ -146,8 +144,10 @@ def _scored(
     run: Run, folder: Folder, trained: Sequence[SeedGroup], text: Text, session: Session
 ) -> tuple[dict[str, Any], float]:
     models, kept = _models(run, folder, trained)
+    if run.sources() != text.sources:  # whose windows have the metrics of before
+        raise Refused("a file of yours has changed meanwhile: give the same command again")
     fields, seconds = scores.score(models, text, run.eval, kept, session)
-    return fields | {"sources": run.sources()}, seconds
+    return fields | {"sources": text.sources}, seconds
 
 
 def _check_encodings(run: Run, text: Text) -> None:
@@ -184,6 +184,11 @@ def evaluate_again(
         "run": finished.config["run"] | {"seeds": finished.seeds} | ({"mesh": ""} if seeds else {}),
     }
     run = Run.of(without_parent(path, asked))
+    parent = run.init_from and run.init_from.record
+    if parent and finished.parent and parent.parameters != finished.parent.parameters:
+        raise Refused(
+            f"{parent.source} has changed since {path} was scored: give another --workdir"
+        )
     with Display(verbose):
         text = run.load(finished.corpus.hash)
     _check_encodings(run, text)

@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import logging
 import re
-import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -183,7 +182,7 @@ def _ending(error: BaseException) -> tuple[Stage, str]:
     # The stage and the reason of a run that this error has ended
     match error:
         case Interrupted() | KeyboardInterrupt():
-            return Stage.STOPPED, f"by {error or signal.SIGINT.name}"
+            return Stage.STOPPED, f"by {str(error) or 'SIGINT'}"
         case Refused():
             return Stage.FAILED, str(error)
         case OSError():

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Column
 
 LOG = logging.getLogger("pe_jax")
@@ -32,7 +32,7 @@ class Display(logging.Handler):
             TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True)),
             BarColumn(bar_width=16),
             TextColumn("{task.percentage:3.0f} %", table_column=Column(no_wrap=True)),
-            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True)),
             TextColumn(
                 "{task.fields[state]}",
                 markup=False,
@@ -40,10 +40,10 @@ class Display(logging.Handler):
             ),
             console=self.console,
             disable=not (verbose and self.console.is_terminal),
-            speed_estimate_period=3600,
             expand=True,
         )
         self.rows: dict[str, Any] = {}
+        self.begun: dict[str, tuple[float, float]] = {}  # when, and how much was done
 
     def __enter__(self) -> Display:
         self.before = LOG.level, LOG.propagate
@@ -70,13 +70,17 @@ class Display(logging.Handler):
         """Shows a row: how much is done, in any one unit, the time left by the pace since the first
         call, and a state in words. A row that goes back, or has another total, begins anew.
         """
+        now = time.monotonic()
         if name not in self.rows:
-            self.rows[name] = self.progress.add_task(name, total=total, state=state)
+            self.rows[name] = self.progress.add_task(name, total=None, state=state, left="")
         task = self.progress.tasks[self.progress.task_ids.index(self.rows[name])]
         if task.total != total or done < task.completed:
             self.progress.reset(task.id, total=total)
-        self.progress.update(task.id, completed=done, state=state)
-        now = time.monotonic()
+            self.begun[name] = now, done
+        began, first = self.begun[name]
+        pace = (done - first) / (now - began) if now > began else 0
+        left = f"{duration((total - done) / pace)} left" if pace else ""
+        self.progress.update(task.id, completed=done, state=state, left=left)
         if self.verbose and self.progress.disable and now - self.printed > QUIET_SECONDS:
             self.printed = now
             LOG.info("; ".join(map(_in_a_line, self.progress.tasks)))
@@ -96,9 +100,8 @@ class Display(logging.Handler):
 
 
 def _in_a_line(task: Any) -> str:
-    left = "" if task.time_remaining is None else f", {duration(task.time_remaining)} left"
-    state = task.fields["state"]
-    return f"{task.description}: {task.percentage:.0f} %{left}{state and f', {state}'}"
+    left, state = task.fields["left"], task.fields["state"]
+    return ", ".join(filter(None, [f"{task.description}: {task.percentage:.0f} %", left, state]))
 
 
 def describe(line: dict[str, Any]) -> str:

@@ -74,7 +74,7 @@ class Run:
                 f"a run has one learning rate, and train.rates has {len(train.rates)}: give "
                 "train.rate, or runs.rates.runs_of(config)"
             )
-        users.check_users_metrics(evaluation.metrics, whole.task)
+        users.check_users_metrics(evaluation.metrics)
         users.check_users_task(whole.task, whole.config["task"]["name"], train, evaluation)
         dims = lm.dims(whole.task.size(train.length))
         encodings = whole.members.encodings(dims)
@@ -133,7 +133,7 @@ class Run:
 
     def sources(self) -> dict[str, str]:
         """SHA-256 of each user's file that trains or scores the run."""
-        return users.scoring_files(self.eval.swaps, self.eval.metrics) | self.files
+        return self.files | users.scoring_files(self.eval.swaps, self.eval.metrics)
 
     def __repr__(self) -> str:
         task = self.data.source if self.task.reads_text else tasks.described(self.config["task"])
@@ -153,6 +153,9 @@ class Run:
         """The text of training, and the windows that are scored. Refused if one of them is too
         short. `trained_on` is the hash of the training text of a finished run (text.read).
         """
-        if not self.task.reads_text:
-            return text.of_samples(self.task, self.config["task"])
-        return text.read(self.data, self.train, self.eval, self.init_from, trained_on)
+        sources = self.sources()
+        if self.task.reads_text:
+            made = text.read(self.data, self.train, self.eval, self.init_from, trained_on)
+        else:
+            made = text.of_samples(self.task, self.config["task"])
+        return made._replace(sources=sources)

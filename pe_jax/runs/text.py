@@ -29,6 +29,8 @@ class Text(NamedTuple):
     trained: tokenizer.Tokens
     scored: tokenizer.Tokens
     windows: dict[tuple[str, int], Windows]
+    sources: dict[str, str] = {}
+    """As of `Run.sources`, before it was read."""
 
 
 def read(

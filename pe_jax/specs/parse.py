@@ -19,7 +19,7 @@ from pe_jax import contract, terms
 from pe_jax.encoding import Dims, Encoding, mixes, overrides, sites
 from pe_jax.encodings import ENCODINGS
 from pe_jax.errors import nearest
-from pe_jax.fields import check_value, fits, hints
+from pe_jax.fields import as_annotated, check_value, hints
 
 BESIDE_MIXERS = {"at", "limit", "positions", "embed", "mix"}
 """The hooks of members that may act in a layer without attention."""
@@ -49,9 +49,7 @@ class Member:
                 more = f"{nearest(field, known)} It has {', '.join(known)}."
                 raise ValueError(f"{self.name} has no field {field!r}{more}")
             check_value(value, hint := annotations[field], f"{self.name}'s {field}")
-            # 4 for a float is 4.0, so that equal models have one label and one id
-            whole = type(value) is int and fits(float(value), hint)
-            every[field] = float(value) if whole else value
+            every[field] = as_annotated(value, hint)
         return dataclasses.replace(self, fields={f: every[f] for f in known if f in every})
 
     def encoding(self, dims: Dims) -> Encoding:

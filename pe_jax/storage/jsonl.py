@@ -30,19 +30,8 @@ def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of the file; none where it is not there."""
-    return [line for line in _decoded(path) if line is not None]
-
-
-def damaged_lines(path: Path) -> int:
-    """How many lines of the file are not whole."""
-    return _decoded(path).count(None)
-
-
-def _decoded(path: Path) -> list[dict[str, Any] | None]:
-    try:
-        return [*map(decode, path.read_bytes().splitlines())]
-    except FileNotFoundError:
-        return []
+    text = path.read_bytes() if path.exists() else b""
+    return [line for line in map(decode, text.splitlines()) if line is not None]
 
 
 def encode(line: dict[str, Any]) -> str:

@@ -16,12 +16,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pe_jax import record
-from pe_jax.errors import Held, Refused, concerning, nearest
+from pe_jax.errors import Held, Refused, concerning
 from pe_jax.record import Stage
 from pe_jax.report import labels
 from pe_jax.runs.folder import Folder
@@ -38,7 +38,6 @@ OTHERWISE = (
     "has changed meanwhile, or another command has asked for other seeds, scores or rates. Give "
     "the same command again"
 )
-ENGINES = ("local", "ray")
 
 
 class Item(NamedTuple):
@@ -64,12 +63,7 @@ class Item(NamedTuple):
 
 
 def check_engine(name: str, address: str) -> None:
-    """Refused for an unknown name, an engine that is not installed, or an address that the engine
-    does not take.
-    """
-    if name not in ENGINES:
-        known = ", ".join(ENGINES)
-        raise Refused(f"unknown engine {name!r}{nearest(name, ENGINES)} Known: {known}.")
+    """Refused for an engine that is not installed, or an address that it does not take."""
     if name == "ray":
         ray.check_installed()
     elif address:
@@ -256,27 +250,9 @@ class Shard(NamedTuple):
         return list(runs[self.number - 1 :: self.of])
 
 
-def parse_shard(text: str, environment: Mapping[str, str]) -> Shard:
-    """The shard of "i/n", or with "slurm" that of the task of a SLURM array by its environment
-    variables. ValueError if it is neither.
-    """
-    if text == "slurm":
-        names = ("SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_MIN", "SLURM_ARRAY_TASK_COUNT")
-        values = [environment.get(name, "") for name in names]
-        if not all(value.isdecimal() for value in values):
-            raise ValueError(
-                "--shard=slurm is for a task of a SLURM array (sbatch --array=1-8), which sets "
-                f"{', '.join(names)}"
-            )
-        task, first, count = map(int, values)
-        number = task - first + 1
-        if number > count:
-            raise ValueError(
-                f"--shard=slurm needs an array without gaps, as --array=1-8, got task {task} of "
-                f"{count} from {first} on"
-            )
-        return Shard(number, count)
+def parse_shard(text: str) -> Shard:
+    """The shard of "i/n". ValueError for another text."""
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
-        raise ValueError(f"--shard is I/N with I from 1 to N, as 2/8, or slurm, got {text!r}")
+        raise ValueError(f"--shard is I/N with I from 1 to N, as 2/8, got {text!r}")
     return Shard(int(match[1]), int(match[2]))

@@ -9,6 +9,7 @@ from typing import Any
 
 from pe_jax import contract
 from pe_jax.errors import nearest
+from pe_jax.fields import as_annotated
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
@@ -39,8 +40,11 @@ def make(section: Mapping[str, Any], causal: bool = True) -> Task:
 def whole(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section with every field of its task."""
     name = section.get("name", "text")
-    gone = GONE.get(name, {}).items()
-    return {"name": name} | _defaults(name) | dict(f for f in section.items() if f not in gone)
+    gone, annotations = GONE.get(name, {}).items(), hints(name)
+    given = {
+        f: as_annotated(v, annotations.get(f)) for f, v in section.items() if (f, v) not in gone
+    }
+    return {"name": name} | _defaults(name) | given
 
 
 def identity(section: Mapping[str, Any]) -> dict[str, Any]:

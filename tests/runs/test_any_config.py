@@ -102,7 +102,16 @@ def test_an_id_does_not_depend_on_how_the_config_is_written(values, order, rng):
     rng.shuffle(shuffled)
     again = {name: dict(sorted(section.items(), reverse=True)) for name, section in shuffled}
     assert Run.of(again).id == run.id
-    assert Run.of({"pe": "rope(base=500)"}).id == Run.of({"pe": "rope(base=500.0)"}).id
+    whole, real = ({"pe": f"rope(base={n})", "train": {"clip": n}} for n in (500, 500.0))
+    assert Run.of(whole).id == Run.of(real).id
+
+
+def test_the_function_that_gives_the_text_is_part_of_the_id(tmp_path):
+    own, ids = tmp_path / "own.py", set()
+    for text in ("def texts():\n    return ['a']\n", "def texts():\n    return ['b']\n"):
+        own.write_text(text)
+        ids.add(Run.of({"pe": "rope", "data": {"source": f"documents:{own}:texts"}}).id)
+    assert len(ids) == 2
 
 
 @given(ROPES, ROPES)

@@ -248,6 +248,6 @@ def test_the_config_for_accelerators_is_planned_without_reading_weights(tmp_path
     run = Run.of(config.to_dict())
     assert run.encodings[0].base == 100000.0 and run.encodings[0].length == 8192
     assert run.train.length == 32768 and run.lm.dtype == "bfloat16" and run.lm.kv_heads == 3
-    show([queue.Item(run, Folder(tmp_path), run.config)])
+    show([queue.Item(run, Folder(tmp_path), run.config)], {run.id})
     out = capsys.readouterr().out
     assert "134,515,008" in out and "1 run, 1 to do" in out and "yarn(factor=4.0" in out

@@ -147,6 +147,16 @@ def test_a_run_serves_without_a_metric_and_a_swap_whose_file_has_gone(lab, tmp_p
         assert {row.metric for row in found.rows} == {"same_targets"}
 
 
+def test_a_metric_that_changes_before_it_is_scored_is_refused(lab, again, tmp_path, monkeypatch):
+    """Its windows are made before training."""
+    own = tmp_path / "own.py"
+    own.write_text(METRIC)
+    later = "pe_jax.runs.execute.check_model"
+    monkeypatch.setattr(later, lambda *_: own.write_text(METRIC + "# changed\n") and None)
+    with pytest.raises(Refused, match="has changed meanwhile: give the same command again"):
+        execute(asked(lab, **{"eval.metrics": (f"{own}:mine",)}), again)
+
+
 def test_a_changed_file_of_a_swap_is_scored_anew(lab, again, tmp_path):
     path, folder = tmp_path / "mine.py", the_run(again)
     path.write_text(WINDOW)

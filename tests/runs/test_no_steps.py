@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import jax
@@ -21,7 +22,7 @@ from pe_jax.evaluation.windows import windows
 from pe_jax.metric import Request
 from pe_jax.metrics.prompts import passkey
 from pe_jax.pretrained.load import load
-from pe_jax.runs.execute import execute
+from pe_jax.runs.execute import evaluate_again, execute
 from pe_jax.runs.run import Run
 from pe_jax.specs.parse import make
 from pe_jax.specs.swap import swap
@@ -208,6 +209,17 @@ def passes(run, workdir, stop=None):
 
     with on_line(act):
         return execute(run, workdir, verbose=False), len(lines)
+
+
+def test_another_model_at_the_path_of_one_that_was_scored_is_refused(book, tmp_path):
+    folder = Path(shutil.copytree(GOLDEN / "llama_tied", tmp_path / "model"))
+    fields = {"lengths": (32,), "metrics": ("same_targets",), "last": 8, "targets": 8}
+    run = Run.pretrained(f"hf:{folder}", f"files:{book}", fields)
+    execute(run, tmp_path / "runs", verbose=False)
+    weights = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(weights[:-1] + bytes([weights[-1] ^ 1]))
+    with pytest.raises(Refused, match="has changed since"):
+        evaluate_again(tmp_path / "runs" / run.id, {"lengths": (16, 32)})
 
 
 def test_a_run_that_was_cut_off_goes_on_with_the_missing_scores(asked, book, tmp_path):

@@ -192,7 +192,6 @@ def test_a_line_that_was_changed_is_left_out(tmp_path):
     changed = metrics.path.read_text().replace('"loss": [4.0]', '"loss": [3.0]')
     metrics.path.write_text(changed + "[" * 10**5 + "\n")
     assert jsonl.read_lines(metrics.path) == [*whole[:4], *whole[5:]]
-    assert jsonl.damaged_lines(metrics.path) == 2
 
 
 def test_a_state_is_read_from_its_file_or_is_none(tmp_path):

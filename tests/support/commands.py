@@ -30,14 +30,8 @@ from pe_jax.storage.jsonl import History, read_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT = 200.0  # seconds that a process may take
-PRELOADED = [
-    "pe_jax.commands.console",
-    "grain",
-    "orbax.checkpoint",
-    "pe_jax.runs.execute",
-    "pe_jax.report.page",
-    "scipy.stats",
-]
+PRELOADED = ["pe_jax.commands.console", "grain", "orbax.checkpoint", "pe_jax.runs.execute"]
+PRELOADED += ["pe_jax.report.page", "scipy.stats"]
 TINY = {
     "lm.model": 16,
     "lm.heads": 2,

@@ -24,7 +24,7 @@ ALIGNED = {
     "all reversed": Addition(order="reversed", padded=True, hints=15),
     "encoder": Addition(False, order="reversed", hints=15),
 }
-APART = ("abacus", "hints", "padded hints")  # what is of others together
+APART = ("abacus", "hints", "padded hints", "all reversed")  # what is of others together
 FORMS = [
     *(Copy(variant=variant, alphabet=5) for variant in ("rsc", "cmc2x", "rsc2x", "rdc")),
     *(Reverse(variant=variant, alphabet=5) for variant in ("mc2x", "mcrv")),
