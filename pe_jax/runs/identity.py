@@ -14,6 +14,7 @@ from pe_jax.model.lm import learned
 from pe_jax.record import Parameters
 from pe_jax.runs.config import GONE, Checked, users_files
 from pe_jax.runs.init_from import InitFrom
+from pe_jax.specs.parse import make
 from pe_jax.storage.hashes import canonical, sha256
 from pe_jax.tasks import section as tasks
 from pe_jax.training.step import model_size
@@ -34,7 +35,7 @@ def label(checked: Checked, encodings: tuple[Encoding, ...], init_from: InitFrom
         name = f"{name} trained with memory {lm.memory}"
     if init_from is None:
         return name
-    if not train.steps and encodings == init_from.encodings(encodings[0].dims):
+    if not train.steps and encodings == make(init_from.spec, encodings[0].dims):
         return init_from.record.id
     return f"{name} from {init_from.record.label}"
 

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from pe_jax.data.tokenizer import BYTES, Tokenizer, named
-from pe_jax.encoding import Dims, Encoding
+from pe_jax.encoding import Encoding
 from pe_jax.errors import Refused, nearest
 from pe_jax.model.config import LmConfig, stored
 from pe_jax.pretrained.load import load
@@ -91,10 +91,6 @@ class InitFrom:
         parent = dataclasses.replace(checkpoint.record, new=tuple(new))
         taken = {here[name]: there[name] for name in sorted(there)}
         return dataclasses.replace(checkpoint, record=parent, taken=taken)
-
-    def encodings(self, dims: Dims) -> tuple[Encoding, ...]:
-        """Its encodings, made for a shape."""
-        return parse(self.spec).encodings(dims)
 
     @property
     def identity(self) -> dict[str, Any]:
