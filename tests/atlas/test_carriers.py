@@ -61,12 +61,12 @@ class HandMade:
 ONE_CARRIER = [
     ("learned(std=1.0,length=64)+window(window=64)", True, 1, ["Learned"]),
     (f"t5(std=3.0)+{NOTHING}", True, 1, ["T5"]),
-    pytest.param(f"shaw(values=False)+{NOTHING}", True, 1, ["Shaw"], marks=pytest.mark.slow),
+    (f"shaw(values=False)+{NOTHING}", True, 1, ["Shaw"]),
     (f"nope+{NOTHING}", True, 2, ["causal mask"]),
-    pytest.param(f"window(window=3)+{NOTHING}", False, 1, ["window"], marks=pytest.mark.slow),
-    pytest.param(f"conv+{NOTHING}", False, 1, ["Conv"], marks=pytest.mark.slow),
+    (f"window(window=3)+{NOTHING}", False, 1, ["window"]),
+    (f"conv+{NOTHING}", False, 1, ["Conv"]),
     ("short_conv[0]+nope[1]", True, 2, ["ShortConv[0]", "convolution of ShortConv[0]"]),
-    pytest.param("retention[0]+nope[1]", True, 2, ["Retention[0]"], marks=pytest.mark.slow),
+    ("retention[0]+nope[1]", True, 2, ["Retention[0]"]),
     (f"nope+window(window=64)+{NOTHING}", False, 2, []),
 ]
 
