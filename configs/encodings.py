@@ -1,6 +1,6 @@
 """All encodings and compositions of the literature, at the quickstart's size and four times its
 steps: three seeds, trained at 64 bytes, evaluated at up to 1024. Each encoding has the learning
-rate with the lowest bits of validation text at the first seed.
+rate with the lowest bits of validation text over all seeds (in the published records, of seed 0).
 
     pe-jax sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 

@@ -72,11 +72,9 @@ def _made(own: tuple[Encoding, ...], trained: int) -> tuple[tuple[Encoding, ...]
 
     encodings, length = swap(own, _SWAP.value) if _SWAP.value else own, _LENGTH.value
     if length is None and _SWAP.value:
-        if any(isinstance(e, Scaled) and e.factor is None for e in encodings):
-            raise ValueError(
-                f"--swap={_SWAP.value} depends on the length of the text: give --length"
-            )
-        new, old = (max(getattr(e, "factor", None) or 1 for e in es) for es in (encodings, own))
-        length = int(trained * max(1, new / old))
+        unknown = any(isinstance(e, Scaled) and (e.factor is None or e.length) for e in encodings)
+        if unknown or any(isinstance(e, Scaled) for e in own):
+            raise ValueError(f"give --length, the tokens that --swap={_SWAP.value} is made for")
+        length = int(trained * max(getattr(e, "factor", None) or 1 for e in encodings))
     length = length or trained
     return tuple(e.at(length) for e in encodings), length

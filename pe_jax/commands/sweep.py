@@ -48,9 +48,7 @@ _ALSO = OPTIONS.string("also", "", "More encodings to run, separated by commas."
 _SHARD = OPTIONS.string(
     "shard", "1/1", "I/N: every N-th run from the I-th on, as in $SLURM_ARRAY_TASK_ID/8."
 )
-_ENGINE = OPTIONS.choice(
-    "engine", "local", "Where the runs go: this machine, or Ray.", enum_values=["local", "ray"]
-)
+_ENGINE = OPTIONS.choice("engine", "local", "This machine or Ray.", enum_values=["local", "ray"])
 _ADDRESS = OPTIONS.string("address", "", "Ray cluster to join, as HOST:6379, or auto.")
 
 
@@ -134,7 +132,7 @@ def show(items: Sequence[Item], left: set[str]) -> None:
 
     names, rows = labels.names([item.run for item in items]), []
     for item in items:
-        run, state = item.run, "trained" if item.result else "to do"
+        run, state = item.run, "to be scored" if item.result else "to do"
         state = state if item.run.id in left else "finished"
         sizes = str(len(run.run.seeds)), str(run.train.steps), f"{run.parameters().total:,}"
         rows.append(tuple(map(sheet.Printed, (names[run.id], run.id, *sizes, state))))

@@ -95,8 +95,8 @@ def _ends(sizes, count: int, least: int, apart: int) -> list[tuple[int, int]]:
     room = np.maximum(0, (np.asarray(sizes, np.int64) - least) // apart + 1)
     ends = np.cumsum(room)
     if count < 1 or room.sum() < count:
-        most = room.sum() * apart
-        raise ValueError(f"room for {most} targets: lower eval.targets or give more text")
+        room_for = f"room for {room.sum() * apart} of {count * apart} targets"
+        raise ValueError(f"{room_for}: lower eval.targets or give more text")
     slots = np.linspace(0, ends[-1] - 1, count).round().astype(int)
     document = np.searchsorted(ends, slots, side="right")
     before = (ends - room)[document]

@@ -273,7 +273,7 @@ def _by_layers(
         own = {**of_far.left} or {"rope_type": "default"}
         for name, value in scaling.items():
             of_far.must(name, value, "default")
-        of_far = _Fields(own | scaling, "rope_scaling.full_attention.")
+        of_far = _Fields(own | scaling, "rope_scaling.")
     if far_base == near_base and near:  # programs differ in the layers that it is of
         fields.must(far_base[0], of_near.left.get(far_base[0], far_base[1]), None)
     members = [
@@ -398,7 +398,7 @@ def _rotary(
     original = _agreed(None, Count, (fields, ORIGINAL), (scaling, ORIGINAL))
     scaling.left |= {ORIGINAL: original} if ORIGINAL in needed + more else {}  # others pass over it
     values |= {"length": length} if kind == "dynamic" else {}  # max_position_embeddings
-    if kind != "yarn" or scaling.within.count(".") > 1:  # HuggingFace's library looks elsewhere
+    if kind != "yarn" or family in LAYERED:  # HuggingFace's library looks elsewhere
         scaling.must("truncate", True)
     elif scaling.left.get("truncate", True) is None:  # which it takes for false
         scaling.must("truncate", True, False)
@@ -453,6 +453,7 @@ ACTS = {"gelu": "gelu_erf", "gelu_new": "gelu", "gelu_fast": "gelu", "relu": "re
 """{name of an activation: ours}."""
 KINDS = "full_attention", "sliding_attention"
 ORIGINAL = "original_max_position_embeddings"
+LAYERED = "gemma3_text", "olmo3", "modernbert"  # layers with a window have a rotation of their own
 
 NUMBERS = {
     "rope_theta": "base",

@@ -20,7 +20,7 @@ from pe_jax.encodings.longrope import LongRoPE
 from pe_jax.encodings.rotary import Rotary
 from pe_jax.encodings.yarn import YaRN
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.config import KINDS, ORIGINAL, PARTLY, rope_parameters
+from pe_jax.pretrained.config import KINDS, LAYERED, ORIGINAL, PARTLY, rope_parameters
 from pe_jax.pretrained.load import LLAMA
 from pe_jax.pretrained.source import read_json
 from pe_jax.storage import atomic
@@ -52,10 +52,10 @@ def with_scaling(
     if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # these may count from the length
         return {**config, "max_position_embeddings": there}
     own, family = rope_parameters(encodings, before), config.get("model_type", "")
-    if family in ("gemma3_text", "olmo3", "modernbert") and (len(before) == 2 or "truncate" in own):
+    if family in LAYERED and (len(before) == 2 or "truncate" in own):
         raise ValueError(
             "config.json scales a Gemma 3, OLMo 3 or ModernBERT in layers without a window alone, "
-            "by YaRN with rounded ends alone: this needs own code"
+            "and has YaRN's ends rounded: this needs own code"
         )
     if family == "phi3" and own["rope_type"] not in ("default", "longrope"):
         raise ValueError(

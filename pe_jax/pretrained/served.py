@@ -56,7 +56,7 @@ def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: 
 def fixed(own: tuple[Encoding, ...], spec: str, length: int) -> str | None:
     """A swap with the factor that `length` needs at every length, as config.json has it; None where
     the swap has its factor, needs none at that length, or config.json cannot say it. A scaling that
-    the model has already gets its factor times `length` over the training length.
+    the model has already gets its factor times `length` over the tokens that it reaches so far.
     """
     made, members = swap(own, spec), parse(spec).members
     try:
@@ -66,7 +66,8 @@ def fixed(own: tuple[Encoding, ...], spec: str, length: int) -> str | None:
     new = next((e for e in made if isinstance(e, members[0].cls)), None)
     if not isinstance(new, Scaled) or (new.factor is not None and new not in own):
         return None
-    of_length = new.factor and new.factor * length / new.dims.train_len
-    factor = of_length or new.at(length).factor or 1.0
+    factor = new.at(length).factor or 1.0
+    if new.factor is not None:
+        factor *= length / max(new.dims.train_len, factor * (new.length or 0))
     grows = factor > (new.factor or 1)
     return str(Spec((members[0].with_fields({"factor": factor}),))) if grows else None

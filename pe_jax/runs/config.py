@@ -161,9 +161,8 @@ def checked(config: Mapping[str, Any]) -> Checked:
     with contract.calling(f"{whole['task']['name']}'s vocab", whole["task"]["name"]):
         vocabulary = task.vocab()
     if task.reads_text:
-        own = vocabulary - task.masks()
-        vocabulary = max(own, lm.vocab, tokenizer.vocabulary(data.tokenizer))
-        vocabulary += task.masks() and not lm.special
+        known = lm.vocab, tokenizer.vocabulary(data.tokenizer)
+        vocabulary = max(vocabulary - task.masks(), *known) + (task.masks() and not lm.special)
     sections["lm"] = dataclasses.replace(lm, vocab=vocabulary, causal=task.causal)
     whole["lm"] = whole["lm"] | {"causal": task.causal}
     sections["eval"] = sections["eval"].resolved(train.length, lm.memory, task)
@@ -229,10 +228,8 @@ def _as_python(value: Any) -> Any:
 
 
 def users_files(config: Mapping[str, Any]) -> dict[str, str]:
-    """SHA-256 of the users' files that a config's encodings, task and text come from, by path."""
-    scheme, _, source = config["data"]["source"].partition(":")
-    names = config["task"]["name"], *([source] if scheme == "documents" else [])
-    return parse.sources(config["pe"]["spec"]) | contract.sources(*names)
+    """SHA-256 of the users' files that a config's encodings and task come from, by path."""
+    return parse.sources(config["pe"]["spec"]) | contract.sources(config["task"]["name"])
 
 
 def _check_known(where: str, given: Mapping[str, Any], names: list[str]) -> None:

@@ -186,9 +186,7 @@ def evaluate_again(
     run = Run.of(without_parent(path, asked))
     parent = run.init_from and run.init_from.record
     if parent and finished.parent and parent.parameters != finished.parent.parameters:
-        raise Refused(
-            f"{parent.source} has changed since {path} was scored: give another --workdir"
-        )
+        raise Refused(f"{run.train.init_from} has changed since {path} was scored: restore it")
     with Display(verbose):
         text = run.load(finished.corpus.hash)
     _check_encodings(run, text)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from pe_jax import contract
 from pe_jax.data import tokenizer
 from pe_jax.encoding import Encoding, mixes
 from pe_jax.model.config import LmConfig
@@ -76,6 +78,9 @@ def _of_data(checked: Checked) -> Mapping[str, Any]:
         return drawn | ({"loss": "all"} if config["train"]["loss"] == "all" else {})
     if config["task"]["name"] != "text":
         files["task"] = tasks.identity(config["task"])
+    if data["source"].startswith("documents:"):
+        with contextlib.suppress(OSError, ValueError):  # trained models serve where it has gone
+            files["sources"] |= contract.sources(data["source"].removeprefix("documents:"))
     if data["tokenizer"] == config["train"]["init_from"]:  # the model's own, wherever it lies
         return {"data": data | {"tokenizer": "own"}, **files}
     files["sources"] |= tokenizer.sources(data["tokenizer"])

@@ -79,7 +79,7 @@ class Display(logging.Handler):
             self.begun[name] = now, done
         began, first = self.begun[name]
         pace = (done - first) / (now - began) if now > began else 0
-        left = f"{duration((total - done) / pace)} left" if pace else ""
+        left = f"{duration((total - done) / pace)} left" if pace and done < total else ""
         self.progress.update(task.id, completed=done, state=state, left=left)
         if self.verbose and self.progress.disable and now - self.printed > QUIET_SECONDS:
             self.printed = now

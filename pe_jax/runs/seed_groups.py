@@ -57,8 +57,8 @@ def final(
     group = SeedGroup(seeds, checkpoints.state(step, like))
     if step < train.steps and len(group.diverged) < len(seeds):
         raise ValueError(
-            f"{folder} has no checkpoint of step {train.steps}: the same command trains its seeds "
-            "to the end; if it had, run it again in another folder"
+            f"{folder} has no checkpoint of step {train.steps}: give the command of the run again; "
+            "if its training had ended, in another folder"
         )
     return group
 

@@ -156,7 +156,8 @@ def defaults(cls: type[Encoding]) -> dict[str, Any]:
     overrides `embed`.
     """
     fixed = {"dims"} if cls.embed is not Encoding.embed else {"dims", "where"}
-    return {f.name: f.default for f in dataclasses.fields(cls) if f.init and f.name not in fixed}
+    given = (f for f in dataclasses.fields(cls) if f.init and f.name not in fixed)
+    return {f.name: as_annotated(f.default, hints(cls)[f.name]) for f in given}
 
 
 def parse(text: str) -> Spec:

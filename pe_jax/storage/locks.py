@@ -40,11 +40,13 @@ def locked(folder: Path, wait: bool = False) -> Iterator[None]:
 
 
 def is_locked(folder: Path) -> bool:
-    """Whether a process holds a folder, or may: its lock cannot be opened by other users."""
+    """Whether a process holds a folder; False where the folder cannot be read."""
     if not (folder / FILE).exists():
         return False
     try:
         with filelock.FileLock(folder / FILE).acquire(timeout=0):
             return False
-    except (filelock.Timeout, OSError):
+    except filelock.Timeout:
         return True
+    except OSError:
+        return False

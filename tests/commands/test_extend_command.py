@@ -80,7 +80,7 @@ def test_a_pretrained_model_writes_what_the_library_decodes(lab):
 def test_default_swaps_are_those_that_change_the_model(lab, tmp_path):
     """A scaled model has its own scaling with a larger factor; none replaces dynamic NTK."""
     source, out = f"--source=files:{lab.folder / 'book.txt'}", tmp_path / "out"
-    asked = (source, "--lengths=16,64", "--last=8", "--metrics=same_targets", "--places=2")
+    asked = (source, "--lengths=16,128", "--last=8", "--metrics=same_targets", "--places=2")
     scaled = MODEL.removesuffix("_tied")
     done = lab.start("extend", scaled, *asked, f"--workdir={tmp_path}", f"--out={out}").wait()
     assert done.code == 0, done.err

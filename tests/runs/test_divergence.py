@@ -103,7 +103,7 @@ def test_it_is_not_trained_again(diverged, asked, tmp_path):
     path = folder / "checkpoints" / "0-1"
     shutil.rmtree(max(path.iterdir(), key=lambda path: int(path.name)))
     shutil.rmtree(max(path.iterdir(), key=lambda path: int(path.name)))
-    with pytest.raises(ValueError, match="has no checkpoint of step 40: the same command"):
+    with pytest.raises(ValueError, match="has no checkpoint of step 40: give the command"):
         evaluate_again(folder, {"lengths": (16, 24)})  # what is left has not diverged yet
 
 
