@@ -69,9 +69,9 @@ def described(section: Mapping[str, Any]) -> str:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    fields = dataclasses.fields(_find(name))
+    fields, annotations = dataclasses.fields(_find(name)), hints(name)
     given = (f for f in fields if f.init and f.name != "causal")
-    return {f.name: as_annotated(f.default, hints(name)[f.name]) for f in given}
+    return {f.name: as_annotated(f.default, annotations[f.name]) for f in given}
 
 
 def _find(name: str) -> type[Task]:
