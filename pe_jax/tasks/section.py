@@ -10,6 +10,7 @@ from typing import Any
 from pe_jax import contract
 from pe_jax.errors import nearest
 from pe_jax.fields import as_annotated
+from pe_jax.fields import hints as allowed
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
@@ -40,7 +41,7 @@ def make(section: Mapping[str, Any], causal: bool = True) -> Task:
 def whole(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section with every field of its task."""
     name = section.get("name", "text")
-    gone, annotations = GONE.get(name, {}).items(), hints(name)
+    gone, annotations = GONE.get(name, {}).items(), allowed(_find(name))
     given = {
         f: as_annotated(v, annotations.get(f)) for f, v in section.items() if (f, v) not in gone
     }
@@ -69,7 +70,7 @@ def described(section: Mapping[str, Any]) -> str:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    fields, annotations = dataclasses.fields(_find(name)), hints(name)
+    fields, annotations = dataclasses.fields(_find(name)), allowed(_find(name))
     given = (f for f in fields if f.init and f.name != "causal")
     return {f.name: as_annotated(f.default, annotations[f.name]) for f in given}
 
