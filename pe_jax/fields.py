@@ -53,7 +53,7 @@ def as_annotated(value: Any, hint: Any) -> Any:
     kind, parts = _parts(hint)
     if kind is tuple and parts[1:] == (...,) and isinstance(value, tuple):
         return tuple(as_annotated(entry, parts[0]) for entry in value)
-    whole = type(value) is int and fits(value, hint) and not fits("", hint)  # which Any would
+    whole = type(value) is int and fits(value, hint) and not fits("", hint)  # text fits Any
     return float(value) if whole and fits(float(value), hint) else value
 
 

@@ -146,8 +146,8 @@ class TextMetric(Metric):
     masks: Literal["", "nats", "choices", "bound"] = ""
     """Of masked text, what `value` gets. nats: -ln p of the hidden tokens among the scored rows.
     choices: for each of these tokens 0 if it is the most likely one, else 1. bound: for every
-    scored row -ln p over the rate if its token is hidden, else 0, over the mean of 1 / rate of
-    hidden tokens, else 0, in all scored rows. "": no token is hidden.
+    scored row -ln p times its weight over the mean weight, where the weight is 1 / rate if its
+    token is hidden, else 0. "": no token is hidden.
     """
     value: Callable[[np.ndarray, np.ndarray], float] = bits_per_byte
     """One number from the scored targets' -ln p, in nats, float [n], and their sizes in bytes, int

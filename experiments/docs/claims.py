@@ -129,10 +129,9 @@ def table() -> str:
         source = f"{row['source']}; {row['size']}"
         ours = "<br>".join(filter(None, (*map(_printed, claim.tests), row["note"]))) or "no study"
         named = f"{row['claim']} (`{row['encodings']}`)" if row["encodings"] else row["claim"]
-        unread = " †" * (
-            bool(re.search(r"\d", row["published"])) and "<!--" not in row["published"]
-        )
-        cells = named, source, row["published"] + unread, ours, f"**{claim.status}**"
+        typed = "<!--" not in row["published"] and re.search(r"\d", row["published"])
+        published = row["published"] + (" †" if typed else "")
+        cells = named, source, published, ours, f"**{claim.status}**"
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
@@ -145,10 +144,7 @@ def _printed(test: Test) -> str:
     study = mark["study"].removeprefix("results/")
     folder, _, part = study.partition(":")
     unit = METRICS[mark["metric"]].unit if mark["metric"] in METRICS else "bits"
-    unit, digits = (
-        unit.partition(",")[0].removesuffix(" above Bayes"),
-        4 if test.half < 0.002 else 3,
-    )
+    unit, digits = unit.partition(",")[0].removesuffix(" above Bayes"), 3 + (test.half < 0.002)
     unit, digits = ("points", 1) if "%" in unit else (unit, digits)
     value = plusminus(test.mean, test.half, digits=digits)
     p = f"p {test.p:.1g}" if test.p >= 1e-4 else "p < 0.0001"
@@ -157,8 +153,8 @@ def _printed(test: Test) -> str:
     sizes = sorted(run.parameters.total / 1e6 for run in runs if run.parameters)
     of = test.expression.partition(" ")[2].replace(f" {mark['metric']} ", " at ", 1)
     size = sizes[len(sizes) // 2]
-    places = 1 if size >= 0.1 else 2
-    named = f"[{folder}](../results/{folder}/{page}.md), {size:.{places}f} M, {_part(part)}{of}"
+    size = f"{size:.1f}" if size >= 0.1 else f"{size:.2f}"
+    named = f"[{folder}](../results/{folder}/{page}.md), {size} M, {_part(part)}{of}"
     return f"{named}: {value} {unit}, {test.says}: {test.status} ({p})"
 
 

@@ -133,7 +133,7 @@ def show(items: Sequence[Item], left: set[str]) -> None:
     names, rows = labels.names([item.run for item in items]), []
     for item in items:
         run, state = item.run, "to be scored" if item.result else "to do"
-        state = state if item.run.id in left else "finished"
+        state = state if run.id in left else "finished"
         sizes = str(len(run.run.seeds)), str(run.train.steps), f"{run.parameters().total:,}"
         rows.append(tuple(map(sheet.Printed, (names[run.id], run.id, *sizes, state))))
     columns = ("run", "id", "seeds", "steps", "parameters", "state")

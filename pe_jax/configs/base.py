@@ -41,9 +41,9 @@ def chosen(arg):
 
 def task(name):
     """Section task: the name, and all fields of the task."""
-    from pe_jax.tasks.section import hints, whole
+    from pe_jax.tasks.section import make, whole
 
-    return _fields(whole({"name": name}), hints(name))
+    return _fields(whole({"name": name}), typing.get_type_hints(type(make({"name": name}))))
 
 
 def encodings(spec):

@@ -39,7 +39,7 @@ class EvalConfig:
     """Sizes of segment memories, in tokens, to evaluate with; that of training always joins them.
     With each, the same windows are evaluated once more, segment by segment."""
     targets: Count = 16384
-    """Tokens that each metric scores at each length; of masked text hidden ones among them."""
+    """Tokens that each metric scores at each length; of masked text the hidden ones among these."""
     last: Count | None = None
     """The k of same_targets, masked_tokens and last_bits, in tokens; None: half the training
     length."""

@@ -251,8 +251,8 @@ def _line(asked: Recommendation) -> str:
     if _as_if(asked.result):
         return " ".join(parts)
     if chosen.scaling is None:
-        unserved = asked.serve and f", or is not served so by {join(asked.serve)}"
-        parts.append(f"{chosen.name} needs own code{unserved or ''}.")
+        unserved = f", or is not served so by {join(asked.serve)}" if asked.serve else ""
+        parts.append(f"{chosen.name} needs own code{unserved}.")
         chosen = next((c for c in asked.ranked if c.way and c.scaling), None)
         if chosen is None:
             return " ".join(parts)

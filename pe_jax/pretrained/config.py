@@ -421,8 +421,9 @@ def _rotary(
                 f"config.json has {MSCALES[0]}={slopes[0]} and {MSCALES[1]}={slopes[1]}, of which "
                 "programs read one alone in different ways: leave both, or neither"
             )
-    if kind == "yarn" and values.get("attention_factor") == 0.1 * math.log(values["factor"]) + 1:
-        del values["attention_factor"]  # that of any factor
+    usual = 0.1 * math.log(values.get("factor", 1.0)) + 1
+    if kind == "yarn" and math.isclose(values.get("attention_factor", 0.0), usual):
+        del values["attention_factor"]  # which YaRN has at any factor
     scaling.finish()
     return name, values
 
@@ -530,8 +531,8 @@ def rope_parameters(encodings: Sequence[Encoding], own: Sequence[Encoding] = ())
         size = e._size
         return {"rope_type": "default", "rope_theta": e.base * e._factor ** (size / (size - 2))}
     kinds = {ENCODINGS[name]: kind for kind, (name, *_) in SCALINGS.items()}
-    stated = getattr(e, "attention_factor", None) or e._size < e.dims.head
-    of_all = stated and getattr(e, "mscale_all_dim", 0)
+    alone = getattr(e, "attention_factor", None) or e._size < e.dims.head  # else the two cancel
+    of_all = alone and getattr(e, "mscale_all_dim", 0)
     paper = getattr(e, "variant", "code") == "paper"
     if type(e) not in kinds or paper or of_all or getattr(e, "first", 0):
         raise ValueError(f"no rope_type of config.json is {type(e).__name__}: it needs own code")

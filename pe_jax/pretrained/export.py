@@ -46,16 +46,17 @@ def with_scaling(
     """A config.json with these encodings, made for `length` tokens, instead of `before`. ValueError
     for encodings that config.json cannot express.
     """
-    e = encodings[0]  # a dynamic NTK grows from there on
-    there = e.length or e.dims.train_len if isinstance(e, DynamicNTK) else length
+    first, there = encodings[0], length
+    if isinstance(first, DynamicNTK):  # this is where it begins to grow
+        there = first.length or first.dims.train_len
     stays = tuple(encodings) == tuple(e.at(length) for e in before)
-    if stays and not isinstance(encodings[0], YaRN | LongRoPE):  # these may count from the length
+    if stays and not isinstance(first, YaRN | LongRoPE):  # these may count from the length
         return {**config, "max_position_embeddings": there}
     own, family = rope_parameters(encodings, before), config.get("model_type", "")
     if family in LAYERED and (len(before) == 2 or "truncate" in own):
         raise ValueError(
-            "config.json scales a Gemma 3, OLMo 3 or ModernBERT in layers without a window alone, "
-            "and has YaRN's ends rounded: this needs own code"
+            "config.json scales a Gemma 3, OLMo 3 or ModernBERT only in layers without a window, "
+            "by YaRN only with rounded ends: this needs own code"
         )
     if family == "phi3" and own["rope_type"] not in ("default", "longrope"):
         raise ValueError(
@@ -68,7 +69,7 @@ def with_scaling(
     out = {name: value for name, value in config.items() if name not in usual}
     out |= {k: own[k] for k in own if (family, k) == ("phi3", ORIGINAL)}  # else it has 4096
     out["max_position_embeddings"] = there
-    unscaled = own["rope_type"] == "default"
+    unscaled = own["rope_type"] == "default"  # a base at most, which OLMo 3 has for all layers
     if "rope_parameters" in config or {"olmo3": unscaled, "modernbert": not unscaled}.get(family):
         by_layers = config.get("rope_parameters") or {}
         if family in ("olmo3", "modernbert"):  # programs differ in the layers of a base outside

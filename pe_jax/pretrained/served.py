@@ -36,7 +36,7 @@ UNREAD = {
     "truncate": ("llama.cpp",),
     "rotary_emb_base": ("llama.cpp",),  # whose converter writes no base of a GPT-NeoX
 }
-"""The programs that pass over a field."""
+"""Fields of config.json, each with the programs that pass over it."""
 
 
 def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: int) -> list[str]:
@@ -44,13 +44,13 @@ def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: 
     the fields `scaling` of config.json, inside rope_parameters (of layers without a window) or
     rope_scaling, or beside them.
     """
-    nested = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
-    fields = nested.get("full_attention", nested)
+    fields = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
+    fields = fields.get("full_attention", fields)
     kind = fields.get("rope_type", "default")
     by_length = any(e.at(1) != e.at(length) for e in encodings)
     served = [name for name, kinds in PROGRAMS.items() if kind in kinds[by_length]]
-    unread = [names for field, names in UNREAD.items() if field in {*scaling, *fields, *nested}]
-    return [name for name in served if not any(name in names for names in unread)]
+    unread = {name for field in (*scaling, *fields) for name in UNREAD.get(field, ())}
+    return [name for name in served if name not in unread]
 
 
 def fixed(own: tuple[Encoding, ...], spec: str, length: int) -> str | None:

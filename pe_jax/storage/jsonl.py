@@ -30,8 +30,11 @@ def replace(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of the file; none where it is not there."""
-    text = path.read_bytes() if path.exists() else b""
-    return [line for line in map(decode, text.splitlines()) if line is not None]
+    try:
+        texts = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    return [line for line in map(decode, texts) if line is not None]
 
 
 def encode(line: dict[str, Any]) -> str:

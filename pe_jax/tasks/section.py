@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
 from collections.abc import Mapping
 from typing import Any
 
 from pe_jax import contract
 from pe_jax.errors import nearest
-from pe_jax.fields import as_annotated
-from pe_jax.fields import hints as allowed
+from pe_jax.fields import as_annotated, hints
 from pe_jax.task import Task
 from pe_jax.tasks import TASKS
 
@@ -41,7 +39,7 @@ def make(section: Mapping[str, Any], causal: bool = True) -> Task:
 def whole(section: Mapping[str, Any]) -> dict[str, Any]:
     """The section with every field of its task."""
     name = section.get("name", "text")
-    gone, annotations = GONE.get(name, {}).items(), allowed(_find(name))
+    gone, annotations = GONE.get(name, {}).items(), hints(_find(name))
     given = {
         f: as_annotated(v, annotations.get(f)) for f, v in section.items() if (f, v) not in gone
     }
@@ -56,11 +54,6 @@ def identity(section: Mapping[str, Any]) -> dict[str, Any]:
     return {f: v for f, v in fields if f not in added or v != usual[f]} | GONE.get(name, {})
 
 
-def hints(name: str) -> dict[str, Any]:
-    """The annotations of the fields of a task."""
-    return typing.get_type_hints(_find(name))
-
-
 def described(section: Mapping[str, Any]) -> str:
     """The task in one word for people, as in "flip_flop(ignore=0.9)"."""
     name = section.get("name", "text")
@@ -70,8 +63,8 @@ def described(section: Mapping[str, Any]) -> str:
 
 
 def _defaults(name: str) -> dict[str, Any]:
-    fields, annotations = dataclasses.fields(_find(name)), allowed(_find(name))
-    given = (f for f in fields if f.init and f.name != "causal")
+    annotations = hints(_find(name))
+    given = (f for f in dataclasses.fields(_find(name)) if f.init and f.name != "causal")
     return {f.name: as_annotated(f.default, annotations[f.name]) for f in given}
 
 

@@ -96,7 +96,7 @@ def test_a_gemma_3_without_far_layers_cannot_be_scaled():
     config |= {"layer_types": ["sliding_attention"] * 2}
     own = described(config).encodings
     assert with_scaling(config, own, 64, own) == config | {"max_position_embeddings": 64}
-    with pytest.raises(ValueError, match="in layers without a window alone"):
+    with pytest.raises(ValueError, match="only in layers without a window"):
         with_scaling(config, swap(own, "pi(factor=2.0)"), 64, own)
 
 
