@@ -40,7 +40,7 @@ def get_config(arg="pe=rope"):
     c.train.length = 512
     c.train.batch = 64
     c.train.steps = 4000
-    c.train.rate, c.train.rates = 1e-3, ()
+    c.train.rate = 1e-3
     c.train.warmup = 200
     c.train.remat = True
     c.eval.lengths = (512, 1024, 2048, 4096, 8192, 16384)

@@ -60,7 +60,7 @@ VALUES, CHANGE = 24, 0.05
 
 def get_config(arg="pe=rope"):
     c = encodings.get_config(arg)
-    c.train.rate, c.train.rates = 9e-3, ()
+    c.train.rate = 9e-3
     c.eval.lengths, c.eval.metrics, c.eval.swaps = (64, 256, 1024), ("same_targets",), ()
     c.run.seeds = (0,)
     return c
