@@ -242,8 +242,8 @@ class Request:
     """E, the evaluation length."""
     number: int
     """Which prompt: all that is drawn depends on it alone, and is the same at every length."""
-    documents: Sequence[np.ndarray] = ()
-    """The tokens [n] of each text that is scored, for prompts that hide something in such text."""
+    documents: Any = None
+    """The data.documents.Documents of the scored text, for prompts that hide something in it."""
     before: int = 0
     """How many tokens stand before the prompt."""
 
@@ -260,14 +260,14 @@ class Request:
         """So many tokens of the scored text, from `place`, in [0, 1), of those where they fit.
         ValueError where no document has as many.
         """
-        long = [document for document in self.documents if len(document) >= tokens]
-        if not long:
-            most = max(map(len, self.documents), default=0)
+        long = np.flatnonzero(self.documents.sizes >= tokens)
+        if not long.size:
+            most = self.documents.sizes.max()
             raise ValueError(
                 f"the prompts need a text of {tokens} tokens to hide something in; the longest "
                 f"document has {most}: give longer texts or shorter lengths"
             )
-        document = long[self.number % len(long)]
+        document = self.documents[long[self.number % len(long)]]
         start = int(place * (len(document) - tokens + 1))
         return document[start : start + tokens]
 

@@ -158,11 +158,10 @@ def windows(
     """The windows of a metric at one evaluation length, from the token ids [n] of each document, or
     its prompts; `config` must be resolved. ValueError where the text does not suffice.
     """
-    scorer, scope = of_text(metric), config.scope
+    scorer, scope, documents = of_text(metric), config.scope, Documents.of(documents)
     if isinstance(scorer, PromptMetric):
         return _prompts(scorer, length, config.samples, tokenizer, documents)
     least = scope.longest + scorer.beyond
-    documents = Documents.of(documents)
     numbers = np.flatnonzero(documents.sizes >= least)
     long = documents.take(numbers)
     if not long:
@@ -218,7 +217,7 @@ def _prompts(
     length: int,
     samples: int,
     tokenizer: Tokenizer,
-    documents: Sequence[np.ndarray],
+    documents: Documents,
 ) -> Windows:
     before = [] if tokenizer.bos is None else [tokenizer.bos]
     tokens = np.zeros((samples, length + 1), np.int32)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pe_jax.data.documents import Documents
 from pe_jax.data.tokenizer import BYTES, named
 from pe_jax.evaluation.scoring import nats_and_lag
 from pe_jax.metric import Predictions, PromptMetric, Request
@@ -47,7 +48,7 @@ def test_a_prompt_of_ruler_is_that_of_nvidias_generator(name):
 
 def asked(name, tokenizer, length, number=3):
     documents = tokenizer.encode([ESSAY])
-    return METRICS[name].prompt(Request(tokenizer, length, number, documents))
+    return METRICS[name].prompt(Request(tokenizer, length, number, Documents.of(documents)))
 
 
 @pytest.mark.parametrize("name", [name for name in PROMPTS if not name.endswith("_exact")])
@@ -112,4 +113,4 @@ def test_a_window_too_short_for_a_prompt_is_refused():
 def test_a_text_without_spaces_cannot_be_rulers_haystack():
     text = np.frombuffer(b"one_long_word" * 500, np.uint8)
     with pytest.raises(ValueError, match="cut at spaces, and the scored text has too few"):
-        METRICS["niah_single_2"].prompt(Request(BYTES, 3000, 0, [text]))
+        METRICS["niah_single_2"].prompt(Request(BYTES, 3000, 0, Documents.of([text])))
