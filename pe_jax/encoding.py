@@ -100,7 +100,7 @@ class Encoding:
                 f"{name} acts on the model's input, and its layers are {self.layers!r}: give it "
                 "where='layers' to act on their inputs"
             )
-        if overrides(self, "positions") and not overrides(self, "embed") and self.layers != ":":
+        if overrides(self, "positions") and self.layers not in (":", "0:"):
             raise ValueError(f"{name} moves positions in all layers: leave out {self.layers!r}")
         if self.causal_only and not self.dims.causal:
             raise ValueError(

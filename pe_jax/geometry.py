@@ -98,14 +98,15 @@ def log_bucket(
     the second for the keys after the query (n < 0).
     """
     side = buckets if causal else buckets // 2
-    n = n.astype(jnp.int32)
+    n = jnp.round(n).astype(jnp.int32)
     offset = 0 if causal else jnp.where(n < 0, side, 0)
     n = jnp.maximum(n, 0) if causal else jnp.abs(n)
     exact = side // 2
     ratio = jnp.log(jnp.maximum(n, exact).astype(jnp.float32) / exact) / math.log(
         max_distance / exact
     )
-    far = jnp.minimum(exact + (ratio * (side - exact)).astype(jnp.int32), side - 1)
+    # + 1e-5: where a bucket begins, float32 may fall short of a whole number
+    far = jnp.minimum(exact + (ratio * (side - exact) + 1e-5).astype(jnp.int32), side - 1)
     return offset + jnp.where(n < exact, n, far)
 
 

@@ -229,13 +229,13 @@ class Bound:
         """A `relative_*` hook at the distances n, [H, N] or [H, N, K]: the product over encodings
         for `relative_gate`, the sum for the others; a number where no encoding gives an array.
 
-        In a causal model only hidden pairs have negative distances. Hooks get 0 instead, since one
-        with a logarithm may not be finite below 0.
+        In a causal model hidden pairs have negative distances, and pairs whose positions fall, as
+        with abacus. Hooks get |n|, since one with a logarithm may not be finite below 0.
         """
         table = (self.tables or {}).get(hook)
         if table is not None and self.below and jnp.issubdtype(n.dtype, jnp.integer):
             values = table.at[n + self.below].get(mode="fill", fill_value=jnp.nan)
             return jnp.moveaxis(values, 0, 1)
-        n = jnp.maximum(n, 0) if self.causal else n
+        n = jnp.abs(n) if self.causal else n
         terms = [getattr(e, hook)(params, n) for e, params in self._members(hook)]
         return math.prod(terms) if hook == "relative_gate" else sum(terms)

@@ -4,9 +4,9 @@ The position of a digit is its place in its run of digits, counted from 1; that 
 is 0. Where numbers are written with the lowest digit first, as they do, digits of equal
 significance have equal positions. In training one k ~ U{0, .., max_shift} is added to the positions
 of the digits. Nothing is learned: they read the positions from a table of 1024 rows,
-abacus+learned(length=1024). With numbers longer than in training, a model meets positions up to the
-longest number in training + max_shift that it has seen; theirs is 99, and None is 4 times the
-training length. Each sequence has a draw of its own; theirs serves the batch.
+abacus+learned(length=1024). Training reaches positions up to the digits of its longest number +
+max_shift, which serve longer numbers; theirs is 99, and None is 4 times the training length. Each
+sequence has a draw of its own; theirs serves the batch.
 
 The defaults fit the task addition with order="reversed".
 """

@@ -1,10 +1,9 @@
 """The bits of the index: x_i + the sum of w_b over its set bits b, the third naive baseline.
 
 No paper proposes it; it is the step before the sinusoid, whose slow components are soft bits.
-Learned: W, [bits, D], from N(0, std^2): bits enter as 0 and 1, so an index is a sum of rows.
-Training at L tokens never sets the bits from ceil(log2 L) on, and their rows keep their small
-initial values: beyond the training length the vectors of training repeat, with that noise added.
-`limit` is 2^bits; positions beyond it are NaN.
+Learned: W, [bits, D], from N(0, std^2). Training at L tokens never sets the bits from ceil(log2 L)
+on, and their rows keep their small initial values: beyond L the vectors of training repeat, with
+that noise added. Positions from 2^bits on are NaN.
 """
 
 import dataclasses
@@ -38,6 +37,9 @@ class Binary(Encoding):
 
     def limit(self):
         return 2**self._bits
+
+    def trained_from(self):
+        return self.limit() // 2 + 1
 
     def embed(self, params, x, tokens, pos):
         pos = whole(pos)[:, None]

@@ -5,9 +5,8 @@ A segment ends with a token of `ends`, in bytes the end of a line and the full s
 authors' code. The token after it has place 0, and place p adds P[p] to the input. All tokens of a
 segment have one position, `stride` times its number, which counts from 0; the other encoding reads
 them. bipe+rope is the authors' BiPE-RoPE, and bipe(stride=96)+alibi their BiPE-ALiBi, whose slopes
-are 96 times ALiBi's. Learned: P, [rows, D], from N(0, 0.02^2) as all weights of their code. Beyond
-the training length segments are as long as in training, and only their numbers are new. Places
-beyond P take its last row, also in their code, where P has 1024 rows.
+are 96 times ALiBi's. Learned: P, [rows, D], from N(0, 0.02^2). Beyond the training length segments
+are as long as in training, and only their numbers are new. Places beyond P take its last row.
 """
 
 import dataclasses
@@ -31,7 +30,7 @@ class BiPE(Encoding):
     stride: Count = 1
     """How far apart the positions of neighbouring segments are."""
     rows: Count | None = None
-    """Rows of P. None: the training length."""
+    """Rows of P, 1024 in their code. None: the training length."""
 
     def __post_init__(self):
         if not self.ends or min(self.ends) < 0:
@@ -41,8 +40,10 @@ class BiPE(Encoding):
             )
 
     def init(self, key):
-        shape = self.rows or self.dims.train_len, self.dims.model
-        return {"table": 0.02 * jax.random.normal(key, shape)}
+        return {"table": 0.02 * jax.random.normal(key, (self.trained_from(), self.dims.model))}
+
+    def trained_from(self):  # or later: segments end
+        return self.rows or self.dims.train_len
 
     def positions(self, tokens, pos, key, train):
         end = self._is_end(tokens).astype(jnp.int32)

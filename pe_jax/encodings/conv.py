@@ -23,7 +23,7 @@ from pe_jax.fields import AtLeastTwo, Count
 
 @dataclasses.dataclass(frozen=True)
 class Conv(Encoding):
-    """Causal gated convolutions over the input."""
+    """Gated convolutions over the input."""
 
     kernel: AtLeastTwo = 3
     depth: Count = 2

@@ -5,9 +5,9 @@ clip(i - j + k, 0, 2k - 1). Learned, once for all layers: r, [2k, D], from N(0, 
 [D, H, K], from N(0, 1 / D). Beyond the training length distances over k look alike. The paper's
 late absolute positions are a second member: deberta+learned[-1:].
 
-variant="v2", the authors' later code: distances over k / 2 fall into logarithmic buckets up to 2k.
-The paper's k is 512, v2's 256; clip=None takes one whose rows are all trained. Deviation: W_Q and
-W_K are the encoding's own, where the paper uses the content projections of each layer.
+variant="v2", as in their later code: distances over k / 2 fall into logarithmic buckets up to 2k.
+W_Q and W_K are the encoding's own, in the paper the content projections of each layer; the third
+term has the paper's d(j, i), where their code has d(i, j).
 """
 
 import dataclasses
@@ -25,9 +25,7 @@ class DeBERTa(Encoding):
     """Relative keys, relative queries, and the scale 1 / sqrt(3) of all products."""
 
     clip: AtLeastTwo | None = None
-    """k. None: min(512, the training length - 1); in v2, where it is even, the most up to 256 below
-    half the training length.
-    """
+    """k, in the paper 512, in v2 256. None: up to these, all that training reaches; even in v2."""
     variant: Literal["v1", "v2"] = "v1"
 
     def __post_init__(self):

@@ -41,18 +41,17 @@ class Hierarchical(Encoding):
                 "positions qN + r and rN + q are one; the author's is 0.4"
             )
 
-    @property
-    def _rows(self):
+    def trained_from(self):
         return self.length or self.dims.train_len
 
     def init(self, key):
-        return {"table": self.std * jax.random.normal(key, (self._rows, self.dims.model))}
+        return {"table": self.std * jax.random.normal(key, (self.trained_from(), self.dims.model))}
 
     def limit(self):
-        return None if self.clip else self._rows**2
+        return None if self.clip else self.trained_from() ** 2
 
     def embed(self, params, x, tokens, pos):
-        N, table = self._rows, params["table"]
+        N, table = self.trained_from(), params["table"]
         pos = jnp.minimum(pos, min(N**2, 2**31) - 1) if self.clip else pos
         far = lookup(table, pos // N) - table[:1]
         vectors = lookup(table, pos % N) + self.alpha / (1 - self.alpha) * far

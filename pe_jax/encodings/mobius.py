@@ -3,9 +3,9 @@ one training length (Bae, 2026; arXiv:2607.21405).
 
 In those heads w_i = pi (2i + 1) / L, i = 0 .. K / 2 - 1, with L the training length, so that at a
 distance of L every pair has turned by an odd number of half turns, and at 2 L by whole ones; the
-others have RoPE's base^(-2i / K). Nothing is learned. Beyond the training length these heads meet
-the angles of training with the opposite sign, and from 2 L on once more; the others reach unseen
-angles, as in RoPE. The author claims no extrapolation, but that all seeds learn to retrieve.
+others have RoPE's base^(-2i / K). Nothing is learned. Beyond the training length these heads repeat
+the rotations of training half a turn further, so that products change sign, and from 2 L on as they
+were; the others reach unseen angles. The author claims that all seeds learn to retrieve.
 
 Only summaries of the paper could be read for this file, which name these frequencies and the
 quarter: that it is the first heads, a whole number of them and at least one, is this file's choice.

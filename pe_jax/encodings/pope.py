@@ -7,9 +7,9 @@ of the K components is the length of a vector that position alone turns. Learned
 delta, [H, K], the phase at which head h attends most at frequency c, between -2 pi and 0; 0 at
 first. Beyond the training length the slow components reach unseen angles.
 
-In the dot product q and k have 2K components (cosines, sines), which no other member should rotate.
-Another member's `scale` multiplies q inside the softplus. Outside its
-bounds delta is clamped, and its gradient passes (geometry.clamp).
+In the dot product q and k have 2K components (cosines, sines), which no later member should rotate
+or offset. Another member's `scale` multiplies q inside the softplus. Outside its bounds delta is
+clamped, and its gradient passes (geometry.clamp).
 """
 
 import dataclasses

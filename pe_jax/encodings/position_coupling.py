@@ -12,8 +12,8 @@ read the positions from a table, position_coupling+learned(length=...). With num
 training, up to max_position - 2 digits, a model meets positions that it has seen. Their
 max_position is 202 for training on 1 .. 30 digits; None is 4 times the training length.
 
-With backwards=False the input is counted from its start, or from the separator before: their copy
-and parity, whose answers follow the input. A digit's position depends on tokens behind it, up to
+With backwards=False the input is counted from its start or the previous separator, as in their copy
+and parity, whose answers run in its order. A digit's position depends on tokens behind it, up to
 the =: prompts must be whole, and what predicts tokens of the input would see them.
 
 The defaults fit the task addition with order="reversed_answer". Other tasks of that kind have

@@ -4,8 +4,8 @@ et al., 2024; arXiv:2410.01201).
 h_t = (1 - z_t) * h_{t-1} + z_t * W x_t, z_t = sigmoid(V x_t + b), h = 0 before the first token; its
 output is U h_t. `recurrent` adds this once to the model's input: with an RNN in front, no encoding
 is needed. `recurrent[0:]` takes the place of attention in these layers. z does not depend on h, so
-the steps of all tokens are one associative scan. In front, a decoded token computes those before it
-again.
+the steps of all tokens are one associative scan. In front no state is kept: each decoded token
+computes the whole text again.
 
 Learned: W, V and U, [D, D], and b, [D]; each layer has its own. It reads the order of tokens and no
 position. A token n steps back has faded by (1 - z)^n, at any length. Deviations: U is added, and b

@@ -1,9 +1,9 @@
 """Retention in place of attention (Sun et al., 2023; arXiv:2307.08621).
 
-S_t = g_h S_{t-1} + k_t v_t^T and o_t = S_t^T q_t / sqrt(K): key j has the weight
-g_h^(t - j) q_t . k_j, without a softmax. Queries and keys are rotated as in RoPE, by the number of
-tokens so far (the paper's xPos, whose decay g_h is), and g_h = 1 - 2^(-5 - h), h = 0 .. H - 1. The
-layer adds W_o (rmsnorm(o_t) * silu(W_g x_t)).
+S_t = g_h S_{t-1} + k_t v_t^T and o_t = S_t^T q_t / sqrt(K): key j has the weight g_h^(t - j) q_t .
+k_j, without a softmax. Queries and keys are rotated as in RoPE, by the number of tokens so far
+(this is the paper's xPos with the decay g_h), and g_h = 1 - 2^(-5 - h), h = 0 .. H - 1. The layer
+adds W_o (rmsnorm(o_t) * silu(W_g x_t)).
 
 It counts tokens by itself: no member of a spec moves its positions. Beyond the training length a
 far key fades as before, and the state has a constant size.

@@ -74,7 +74,7 @@ class ByParts(Sharpened):
     mscale_all_dim: NotNegative = 0.0
     """The slope of a temperature of all components, as in DeepSeek's latent attention, whose heads
     turn in part: logits are multiplied by (mscale_all_dim ln s + 1)^2, too. Where all of a head
-    turns it cancels."""
+    turns it cancels, unless attention_factor is given."""
 
     def __post_init__(self):
         super().__post_init__()

@@ -1,9 +1,9 @@
 """Self-Extend: far tokens share positions in groups (Jin et al., 2024; arXiv:2401.01325).
 
 RoPE at distance n = i - j for n < W, and floor(i / G) - floor(j / G) + W - floor(W / G) beyond.
-Nothing is learned. Beyond the training length L no angle is new while W + (N - W) / G < L for a
-text of N tokens; the authors advise between L / 2 and 2 L / 3. By default W is L / 4, G is 1 within
-L, which is RoPE, and beyond it the smallest integer for which W + (N - W) / G < 2 L / 3.
+Nothing is learned. Beyond the training length L no angle is new while W + (N - W) / G <= L - 1 for
+a text of N tokens; the authors advise between L / 2 and 2 L / 3. By default W is L / 4, G is 1
+within L, which is RoPE, and beyond it the smallest integer for which W + (N - W) / G < 2 L / 3.
 """
 
 import dataclasses

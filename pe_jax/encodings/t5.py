@@ -11,6 +11,7 @@ starts from queries that are smaller by that factor: the same model, so there is
 """
 
 import dataclasses
+import math
 
 import jax
 
@@ -51,12 +52,12 @@ class T5(Encoding):
         return self.buckets if self.dims.causal else self.buckets // 2
 
     def constant_from(self):
-        """The distance from which all lie in the last bucket: it begins one step before
-        max_distance, of side - exact equal steps of the logarithm, where float32 may round down.
+        """The distance at which the last bucket begins: one step before max_distance, of the
+        side - exact equal steps on a logarithmic scale from exact to max_distance.
         """
         side, most = self._per_side, self._max_distance
         exact = side // 2
-        return int(most * (exact / most) ** (1 / (side - exact)) * (1 + 1e-6)) + 1
+        return math.ceil(most * (exact / most) ** (1 / (side - exact)) - 1e-6)
 
     def trained_from(self):
         return self.constant_from() + 1

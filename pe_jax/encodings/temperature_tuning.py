@@ -3,8 +3,7 @@ formula from Hugging Face's code for Llama 4, `attn_temperature_tuning`).
 
 c = `slope` is 0.1, and f is 8192 in Llama 4, where it acts in the layers without RoPE alone:
 `rope[0::4,1::4,2::4]+temperature_tuning(length=8192)[3::4]`. None is the training length. Nothing
-is learned, and nothing changes at the first f - 1 positions; beyond, the softmax is made sharper in
-steps, as the number of keys grows.
+is learned, and nothing changes at the first f - 1 positions; beyond, softmaxes sharpen in steps.
 """
 
 import dataclasses
@@ -28,6 +27,5 @@ class TemperatureTuning(Encoding):
 
     def scale(self, params, q_pos):
         f = self.length or self.dims.train_len
-        steps = jnp.floor((q_pos.astype(jnp.float32) + 1) / f)
-        grown = 1 + self.slope * jnp.log1p(jnp.maximum(steps, 0.0))
+        grown = 1 + self.slope * jnp.log1p(jnp.maximum((q_pos + 1) // f, 0))
         return jnp.broadcast_to(grown[:, None], (grown.size, self.dims.heads))

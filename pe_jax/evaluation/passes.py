@@ -131,13 +131,13 @@ def plan(
 def padded(task: Task, n: int, members: Sequence[Encoding] = (), limit: int | None = None) -> int:
     """The length to whose size samples of length n are padded: the next power of two, so that few
     programs serve many lengths. n itself where an encoding is made for a length (`Encoding.at`) or
-    could not serve so many positions, and where a user's own task has no samples of that length.
+    has no such positions, or a sample would have over twice the tokens or is none of a user's task.
     """
     longest = max(SHORTEST, 1 << (n - 1).bit_length())
     made_for_it = any(overrides(e, "at") for e in members)
-    too_many = limit is not None and limit < task.size(longest)
     unknown = type(task) not in TASKS.values() and not task.has(longest)
-    return n if made_for_it or too_many or unknown else longest
+    most = 2 * task.size(max(n, SHORTEST))
+    return n if made_for_it or unknown or task.size(longest) > min(most, limit or most) else longest
 
 
 def missing_jobs(

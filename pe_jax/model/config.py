@@ -31,7 +31,7 @@ class LmConfig:
     """The shape of the model. ValueError for invalid values."""
 
     vocab: Count = 256
-    """Logits of text; raised to the number of tokens. A task that draws samples has its own."""
+    """Tokens of text, raised to the tokenizer's. A task that draws samples has its own."""
     layers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 2
     """Layers, at most 1,000: a program is traced layer by layer."""
     model: Count = 64
@@ -66,18 +66,18 @@ class LmConfig:
     dtype: Literal["float32", "bfloat16"] = "float32"
     """Of activations, float32 or bfloat16; parameters, logits and the softmax are float32."""
     attention: Literal["auto", "dense", "blockwise", "fused"] = "auto"
-    """dense, blockwise, fused (one kernel, for the encodings that it serves; on a CPU interpreted,
-    for tests), or auto: fused on one TPU or GPU, elsewhere dense while the logits fit in memory
-    (attention/choose.py)."""
+    """dense, blockwise, fused (one kernel, for one device and the encodings it serves; on a CPU
+    interpreted, for tests), or auto: fused where one TPU or GPU is visible (CUDA_VISIBLE_DEVICES),
+    elsewhere dense while the logits fit in memory (attention/choose.py)."""
     tie_embeddings: bool = False
     """Whether the output matrix is the token embeddings, scaled."""
     masked_head: bool = False
     """Whether a dense layer, its activation and a norm stand before the output matrix, and each
     logit has a bias, as in BERT."""
     special: tuple[Natural, ...] = ()
-    """Of a pretrained encoder the ids of [MASK], which it reads where a token is hidden, and of
-    [CLS] and [SEP], which it reads around every text; (): it reads the last id where a token is
-    hidden, gives that no probability, and nothing stands around a text."""
+    """Of a pretrained encoder the ids of [MASK], [CLS] and [SEP]; texts are read between the last
+    two. (): the last id of the vocabulary is the mask and is never predicted; nothing is put around
+    a text."""
     causal: bool = True
     """Whether a query sees no later key; False for a task that hides tokens, as masked_text."""
     embed_std: NotNegative = 1.0
@@ -91,10 +91,10 @@ class LmConfig:
         check(self, "lm.")
         if self.tie_embeddings and not self.embed_std:
             raise ValueError("lm.tie_embeddings divides by lm.embed_std, got 0: set it above 0")
-        if len(self.special) not in (0, 3) or (self.special and self.causal):
-            raise ValueError(
-                f"lm.special has three ids and is of encoders, got {self.special}: leave it out"
-            )
+        ids = [id for id in self.special if id < self.vocab]
+        if self.special and (len(ids), len(self.special), self.causal) != (3, 3, False):
+            rule = f"lm.special has three ids below {self.vocab} and is of encoders"
+            raise ValueError(f"{rule}, got {self.special}: leave it out")
         if self.head is None and self.model % self.heads:
             raise ValueError(
                 f"lm.heads must divide lm.model, got {self.heads} heads for {self.model}; "

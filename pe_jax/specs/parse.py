@@ -120,7 +120,7 @@ def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
     for encoding, name in every:
         if not movers or overrides(encoding, "positions"):
             continue
-        (highest, whose), limit = movers[-1], encoding.at(encoding.dims.train_len).limit()
+        (highest, whose), limit = movers[0], encoding.at(encoding.dims.train_len).limit()
         if limit is not None and limit <= highest:
             raise ValueError(
                 f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
@@ -137,6 +137,7 @@ def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
 def check_layer(encodings: Sequence[Encoding]) -> None:
     """ValueError unless the encodings can act in one layer."""
     alone = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
+    alone[("positions",)] = "move positions"
     for hooks, effect in alone.items():
         members = [e for e in encodings if any(overrides(e, hook) for hook in hooks)]
         if len(members) > 1:
@@ -210,7 +211,8 @@ def layers_of(encoding: Encoding) -> list[int]:
     layers = [layer for layer in every if any(layer in part for part in parts)]
     if not all(parts):
         name, count = type(encoding).__name__, encoding.dims.layers
-        raise ValueError(f"{name}'s layers {encoding.layers!r} have parts outside 0 .. {count - 1}")
+        rule = f"{name}'s layers must each name some of 0 .. {count - 1}"
+        raise ValueError(f"{rule}, got {encoding.layers!r}")
     return layers
 
 

@@ -73,7 +73,7 @@ class GridNavigation(Retrieval):
             steps = jnp.where(move // 2 == axis, 2 * (move % 2) - 1, 0)
             cell = cell * self.side + jnp.cumsum(steps) % self.side
         # A cell has what was drawn for the step that first entered it.
-        first = jnp.full(self.side**self.dimensions, longest).at[cell].min(step)[cell]
+        first = (cell[:, None] == cell[None]).argmax(axis=1)
         blank = jax.random.bernoulli(for_empty, self.empty, (longest,))
         blank &= step != first[n - 1]
         content = jax.random.randint(for_objects, (longest,), 0, self.objects)

@@ -25,7 +25,7 @@ class TrainConfig:
     Windows of text always have L."""
     loss: Literal["scored", "all"] = "scored"
     """Whose predictions the loss of drawn samples counts: of the scored tokens; or of all, each of
-    which predicts the next unless it has a target of its own."""
+    which predicts the next (END after END behind a short answer) unless it has its own target."""
     batch: Count = 32
     """Windows or samples a step, for each seed."""
     rate: Positive = 9e-3
@@ -35,11 +35,11 @@ class TrainConfig:
     validation score at the training length (bits per byte of text, bits per scored token of drawn
     samples) is evaluated; (): rate."""
     warmup: Natural = 50
-    """Steps of linear warm-up, at most a tenth of `steps`; then the rate falls by a cosine."""
+    """Steps of linear warm-up, cut to steps / 10 if larger; a cosine decay follows."""
     final: Fraction = 0.1
     """What the learning rate falls to, after the last step, as a fraction of the highest."""
     decay: NotNegative = 0.1
-    """Weight decay, on the kernels of dense layers alone."""
+    """Weight decay, on the kernels of dense layers and mixers alone."""
     clip: Positive = 1.0
     """The largest global norm of one seed's gradient."""
     beta1: BelowOne = 0.9

@@ -57,7 +57,7 @@ def measured():
             marks=pytest.mark.slow,
         ),
         ("repo", {"content": "pair", "distance_alone": True, "reads": "order"}),
-        ("t5(buckets=4,max_distance=72)", {"constant_from": 13, "parameters": 2 * 4}),
+        ("t5(buckets=4,max_distance=72)", {"constant_from": 12, "parameters": 2 * 4}),
         ("pi", {"adapts": True, "family": "RoPE"}),
         ("randomized", {"random": "always", "reads": "moved", "group": "positions"}),
         ("shape", {"random": "in training"}),

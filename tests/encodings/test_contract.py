@@ -321,14 +321,14 @@ def test_equal_specs_trace_once_and_others_again():
     assert make("rope", DIMS) != make("rope(base=5.0)", DIMS)
 
 
-def test_causal_distances_below_0_count_as_0():
+def test_causal_distances_below_0_have_no_sign():
     @dataclasses.dataclass(frozen=True)
     class Given(Encoding):
         def relative_bias(self, params, n):
             return n[None]
 
     n = jnp.array([-2, -1, 0, 1])
-    for causal, want in ((True, [0, 0, 0, 1]), (False, [-2, -1, 0, 1])):
+    for causal, want in ((True, [2, 1, 0, 1]), (False, [-2, -1, 0, 1])):
         pe = Bound(({},), (Given(DIMS),), causal=causal)
         np.testing.assert_array_equal(pe.relative("relative_bias", n)[0], want)
 
