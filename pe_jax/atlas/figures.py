@@ -159,7 +159,7 @@ def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> Drawn:
             (near, 16.0, train, COLOURS[0]),
             (far, 5.0, most, COLOURS[1]),
         ):
-            faces = [colour if whole else "none" for whole in angle * (length - 1) >= turn]
+            faces = [colour if whole else "none" for whole in angle * (train - 1) >= turn]
             waves = turn / angle
             left.scatter(pairs, waves, size, edgecolors=colour, facecolors=faces, linewidths=0.8)
             left.scatter([], [], size, color=colour, label=f"evaluated at {length}")

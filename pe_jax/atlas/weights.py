@@ -46,20 +46,20 @@ class _Watch(Encoding):
 
 def of_model(model: Trained) -> list[Float[np.ndarray, "H T"]]:
     """By layer with attention, the mean weight that a head gives to the key at each distance, of
-    the last eighth of the queries of `sequences`. Rows sum to 1 where the softmax is kept.
-    ValueError or Refused if the model's text is not there.
+    the last eighth of the queries of `sequences`. ValueError or Refused if the model's text is not
+    there.
     """
     texts = sequences(model)
     last = max(1, texts.shape[1] // 8)  # the whole rows of all sequences would be gigabytes
     rows = [[w[:, -last:].copy() for w in attention(model, text)] for text in texts]
-    return [_by_distance(np.stack(of_layer)) for of_layer in zip(*rows, strict=True)]
-
-
-def _by_distance(weights: Float[np.ndarray, "W H Q T"]) -> Float[np.ndarray, "H T"]:
-    _, H, Q, T = weights.shape
-    rows, distance = weights.mean(0), np.abs(np.arange(T) - np.arange(T - Q, T)[:, None])
-    within = [np.bincount(distance[q], row[q], T) for row in rows for q in range(Q)]
-    return np.reshape(within, (H, -1, T)).mean(1)
+    away = np.arange(texts.shape[1] - last, texts.shape[1])[:, None] - np.arange(texts.shape[1])
+    within = away > -1 if model.run.lm.causal else away == away
+    pairs = np.bincount(abs(away)[within])
+    return [
+        np.stack([np.bincount(abs(away)[within], head[within]) for head in np.mean(layer, 0)])
+        / pairs
+        for layer in zip(*rows, strict=True)
+    ]
 
 
 def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.ndarray, "H T T"]]:

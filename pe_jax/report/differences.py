@@ -109,6 +109,8 @@ class Versus:
     """Differences within it do not matter, in the unit of the metric; None: none was stated."""
     named: bool
     """Whether a user has named the baseline."""
+    best: bool
+    """Whether it is the first row and not named: p is corrected over all pairs of rows."""
 
     @property
     def baseline(self) -> str:
@@ -144,7 +146,7 @@ def versus(
                 for column in columns
             ]
             pairs = tuple(zip(others, zip(*tested, strict=True), strict=True))
-            found.append(Versus(table, base, pairs, margin, baseline is not None))
+            found.append(Versus(table, base, pairs, margin, baseline is not None, best))
     if baseline and not found:
         known = sorted({row.label for _, rows in several for row in rows})
         swaps = {str(row.way) for _, rows in several for row in rows if row.way}
@@ -172,7 +174,7 @@ def _base(rows: Sequence[TableRow], baseline: str | None) -> TableRow | None:
 
 
 def scatter(study: Study, compared: Sequence[Versus], metric: str) -> Scatter:
-    """Three or more paired differences of a row and length over seeds, as many tests as rows.
+    """Three or more paired differences of a row and length over seeds, and the tests of its column.
 
     Of a study of noise, with 0 tests, the scores of a label over "seed", of its run with the most
     seeds; and over what alone sets runs apart from that one, at its first seed: a number of the
@@ -183,8 +185,10 @@ def scatter(study: Study, compared: Sequence[Versus], metric: str) -> Scatter:
         of_seeds = (one.table.metric.name, one.table.replicate) == (metric, "seed")
         for row, own in one.rows if of_seeds else ():
             label = ", ".join(filter(None, [row.label, one.table.heading]))
-            for length, difference in zip(one.table.lengths, own, strict=True):
-                key = label, f"seed, minus {one.baseline}", length, len(one.rows)
+            for i, (length, difference) in enumerate(zip(one.table.lengths, own, strict=True)):
+                tests = sum(not math.isnan(of[i].p) for _, of in one.rows)
+                tests = math.comb(tests + 1, 2) if one.best else tests
+                key = label, f"seed, minus {one.baseline}", length, tests
                 found[key] += difference.cell.values.values()
     differ = labels.differing([*study.runs.values()])
     most = {run.label: run for run in sorted(study.runs.values(), key=lambda run: len(run.seeds))}
@@ -278,13 +282,7 @@ def compare(a: Study, b: Study) -> Comparison:
             matches[i] = replace(matches[i], difference=replace(matches[i].difference, p=p))
     place = {metric: i for i, metric in enumerate(a.metrics)}
     matches.sort(
-        key=lambda match: (
-            place[match.metric.name],
-            bool(match.way),
-            match.label,
-            natural(str(match.way)),
-            match.length,
-        )
+        key=lambda m: (place[m.metric.name], bool(m.way), m.label, natural(str(m.way)), m.length)
     )
     taken = {run.id for _, *both in pairs for run in both}
     only_a, only_b = (

@@ -199,6 +199,7 @@ def conditions(result: Result) -> dict[str, Any]:
         "eval.last": None if scoring.get("last") == half else scoring.get("last"),
         "eval.samples": scoring.get("samples") if drawn else None,
         "eval.rate": scoring.get("rate"),
+        "eval.reference": None if scoring.get("reference") == length else scoring.get("reference"),
         **_of_task(result),
         "eval.longest": max([*scoring.get("lengths", ()), length]),
         **{f"lm.{name}": value or None for name, value in lm.items() if name not in FREE},
@@ -211,7 +212,7 @@ def _of_task(result: Result) -> dict[str, Any]:
     task = result.config.get("task", {})
     if draws(result) or task.get("name", "text") == "text":
         return {}
-    return {f"task.{name}": value for name, value in task.items()}
+    return {f"task.{name}": value or None for name, value in task.items()}
 
 
 def other_text(result: Result) -> CorpusRecord | None:
@@ -222,7 +223,8 @@ def other_text(result: Result) -> CorpusRecord | None:
 
 def _words(name: str, value: Any, result: Result, ambiguous: bool) -> str:
     # `ambiguous`: several texts or tasks have the name of the result's.
-    if draws(result) and name in OF_TEXT or name == "eval.samples" and value is None:
+    unset = value is None and name.startswith(("eval.samples", "task."))
+    if draws(result) and name in OF_TEXT or unset:
         return ""
     if draws(result) and name in OF_SAMPLES:
         return OF_SAMPLES[name].format(value)

@@ -22,7 +22,7 @@ GLOSSARY = {
     "Bold": "the best mean of a column and all means that round to it or that no test tells from "
     "it at 5 % (paired t test over {replicates}, McNemar's exact test where a score is right or "
     "wrong; p values adjusted by Holm's method over all pairs of rows of the column); none where "
-    "these are more than a third of the rows",
+    "these are several and more than a third of the compared rows",
     "Change": "the value at the longest length minus that at the training length, paired over "
     "{replicates}",
     "Effective length": "the longest evaluated length up to which the mean is at most 1 % worse "
@@ -50,7 +50,7 @@ GLOSSARY = {
     "Difference": "paired over {replicates}, ± half of the 95 % interval by Student's t",
     "Better, worse": "paired t test over {replicates} at 5 %, two-sided (McNemar's exact test "
     "where a score is right or wrong), p values adjusted by Holm's method over the rows of a "
-    "column, over all pairs of them where the best row is the baseline and was not named",
+    "column, over all pairs of them where the first row is the baseline and was not named",
     "Equal": "to the bit",
     "Equivalent": "two one-sided paired t tests at 5 % (exact binomial tests where a score is "
     "right or wrong), adjusted in the same way, hold the mean difference within the margin",
@@ -128,7 +128,7 @@ def _metric(table: Table) -> Iterator[str]:
     yield capital(text)
     targets = {run.targets[name] for run in table.runs if name in run.targets}
     held = {n for run in table.runs for n in run.target_bytes.get(name, {}).values()}
-    if targets:
+    if targets and getattr(table.metric, "compares", "") != "keys":  # of longppl's places, a part
         size = f" ({each([*held], 'byte')})" if held - targets else ""  # tokens are not bytes
         shown = join(f"{n:,}" for n in sorted(targets))
         yield f"{shown} tokens{size} are scored at each length."
@@ -186,7 +186,7 @@ def _cautions(table: Table) -> Iterator[str]:
     if aside := [row.label for row in trained if not row.compared]:
         names = join(aside) if len(aside) < len(trained) else "all models"
         far = f"below {SOLVED:g} %"
-        if table.metric.name in (BITS, HEADROOM.name):
+        if table.metric.name in (BITS, "above_bayes", HEADROOM.name):
             far = f"more than {NEAR_BAYES:g} bits above the Bayes-optimal prediction"
         yield f"Not compared beyond {train}: {names} (mean at {train} {far})."
     run = table.runs[0]

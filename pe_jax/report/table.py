@@ -254,7 +254,7 @@ def _row(
             or {m.reason for m in cells[n].missing.values()} - UNTRIED
         }
         reach = stats.reach(held, train)
-    elif getattr(metric, "compares", "") not in ("divergence", "choices"):  # 0 where trained
+    elif getattr(metric, "compares", metric.name) not in ("divergence", "choices", "above_bayes"):
         worst = metric.sign * math.inf
         served = {
             n: worst if cells[n].lost and n > train else cells[n].mean for n in table.evaluated
@@ -280,7 +280,7 @@ def _scored(
     if in_percent(metric) and metric != HEADROOM and of_seeds:
         solved = sum(value >= SOLVED for value in cells[train].values.values())
         compared = cells[train].mean >= SOLVED
-    elif metric.name in (BITS, HEADROOM.name):
+    elif metric.name in (BITS, "above_bayes", HEADROOM.name):
         bits = study.scores.get((result.id, way, BITS, train), Cell()).mean
         bayes = table.group.methods.get((BITS, way, "bayes"), {}).get(train, math.inf)
         compared = not bits > bayes + NEAR_BAYES

@@ -85,9 +85,12 @@ def test_unfinished_run_is_refused(lab, workdir, tmp_path):
 
 def test_weights_of_a_trained_model(workdir, monkeypatch):
     monkeypatch.setattr(weights, "SEQUENCES", 2)
-    (found,) = weights.of_model(Trained.of(workdir))
-    assert found.shape == (2, 4 * run_of().train.length)
-    np.testing.assert_allclose(found.sum(1), 1.0, rtol=1e-5)
+    model, T = Trained.of(workdir), 4 * run_of().train.length
+    (found,) = weights.of_model(model)
+    each = np.mean([weights.attention(model, text)[0] for text in weights.sequences(model)], 0)
+    for n in (0, 1, T - 1):
+        mean = [np.diagonal(head, -n)[-(T // 8) :].mean() for head in each]
+        np.testing.assert_allclose(found[:, n], mean, rtol=1e-5)
 
 
 def test_samples_have_the_lengths_of_their_task(workdir):
