@@ -12,6 +12,7 @@ with 2,000 STEPS, and once for the first model at its own length, with --config.
     --config.train.length=384 --config.train.batch=5 --config.train.steps=STEPS \
     --config.train.rates='(1e-3,3e-3,9e-3)' --workdir=runs/hierarchical
     pe-jax report --workdir=runs/hierarchical --out=results/hierarchical
+    python -m experiments.studies.verdicts hierarchical
 
 Model, text and targets are those of configs/masked_text.py: two layers of width 64, 30 % of the
 tokens of a BPE of 2,048 hidden, three seeds. Below 128 tokens the hierarchical form is a learned

@@ -23,7 +23,16 @@ import numpy as np
 from scipy import special
 from scipy.stats import spearmanr
 
-from configs import carriers, code_8, hybrids, markov_masked, noise, rope_base, tasks_solved
+from configs import (
+    carriers,
+    code_8,
+    hierarchical,
+    hybrids,
+    markov_masked,
+    noise,
+    rope_base,
+    tasks_solved,
+)
 from configs.carriers import DELTA, KIMI
 from configs.masked_text import DIFFUSION, SWAPS
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
@@ -679,6 +688,28 @@ def of_chinese(study: Study) -> Iterator[str]:
     yield f"3. The largest gain in poems is {most:.3f} bits, below 0.02: {words(most < 0.02)}"
 
 
+def of_hierarchical(study: Study) -> Iterator[str]:
+    near, far = hierarchical.LENGTH, hierarchical.TIMES * hierarchical.LENGTH
+    own, new_rows = hierarchical.SPECS
+    runs: dict[Any, Result] = {}
+    for run in study.runs.values():
+        further = run.train.steps if run.config["train"]["init_from"] else 0
+        runs[run.config["pe"]["spec"], run.train.length, further] = run
+
+    def right(spec: str, trained: int, further: int, at: int) -> Values:
+        return values(study, runs[spec, trained, further], "first_choices", at)
+
+    after = less(right(own, far, 2000, far), right(own, near, 2000, near))
+    found = tested(
+        {
+            "128 less 384 tokens": less(right(own, near, 0, near), right(own, near, 0, far)),
+            "384 less 128 tokens, and one point": {seed: v + 1 for seed, v in after.items()},
+            "over new rows": less(right(own, far, 500, far), right(new_rows, far, 500, far)),
+        }
+    )
+    yield from (judged(n, {name: found[name]}) for n, name in enumerate(found, 1))
+
+
 VERDICTS = {
     "rope_base": of_rope_base,
     "code_8": of_code_8,
@@ -689,6 +720,7 @@ VERDICTS = {
     "masked_text": of_masked_text,
     "objectives": of_objectives,
     "chinese": of_chinese,
+    "hierarchical": of_hierarchical,
     "tasks_solved": of_tasks_solved,
     "code_5m": of_code_5m,
 }

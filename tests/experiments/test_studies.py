@@ -12,6 +12,7 @@ from configs import (
     carriers,
     chinese,
     code_8,
+    hierarchical,
     hybrids,
     markov_masked,
     masked_text,
@@ -369,3 +370,26 @@ def test_chinese_is_judged_by_rises_and_their_order():
     lines = said(verdicts.of_chinese, results)
     assert sum(s.startswith("1.") and s.endswith("holds") for s in lines) == 2
     assert "1.000 of 6" in line(lines, "2.") and "holds" in line(lines, "3.")
+
+
+def test_hierarchical_is_judged_by_first_choices():
+    own, new_rows = hierarchical.SPECS
+    right = {  # of each model, spec, training length and further steps, at 128 and 384 tokens
+        (own, 128, 0): (50, 40),
+        (new_rows, 128, 0): (50, 20),
+        (own, 128, 2000): (52, 40),
+        (own, 384, 500): (50, 50),
+        (own, 384, 2000): (50, 51.5),
+        (new_rows, 384, 500): (50, 51),
+    }
+    results = []
+    for (spec, length, further), found in right.items():
+        seeds = [
+            dict(zip((128, 384), (v + 0.01 * s for v in found), strict=True)) for s in (0, 1, 3)
+        ]
+        train = {"train": {"init_from": "parent" * bool(further)}}
+        one = scored(spec, seeds, length=length, metric="first_choices", config=train)
+        steps = dataclasses.replace(one.train, steps=further)
+        results.append(dataclasses.replace(one, train=steps))
+    lines = said(verdicts.of_hierarchical, results)
+    assert [s.split(":")[0] for s in lines] == ["1. holds", "2. holds", "3. contradicted"]
