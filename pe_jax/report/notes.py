@@ -87,7 +87,7 @@ def glossary(table: Table) -> tuple[Note, ...]:
         "±": any(cell.half >= 0 for row in rows for cell in (*row.cells, row.summary)),
         "Bold": any(cell.best for row in rows for cell in (*row.cells, row.summary)),
         "Change": not samples,
-        "Effective length": not samples,
+        "Effective length": not samples and any(row.effective is not None for row in rows),
         "Mean beyond": samples,
         capital(table.metric.reach): samples,
         "≥": any(row.censored for row in rows),

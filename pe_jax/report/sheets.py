@@ -61,19 +61,20 @@ def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
 
 def _extrapolation(table: Table, label: str) -> Sheet:
     samples = any(row.beyond for row in table.rows)
-    counted = any(row.parameters is not None for row in table.rows)
+    sized = any(row.parameters is not None for row in table.rows)
     seeds = any(row.solved is not None for row in table.rows)
+    held = any(row.effective is not None for row in table.rows)
     summary = ["change", "effective length"]
     if samples:
         summary = [f"mean beyond {table.train_length}", table.metric.reach]
-    summary += [f"seeds that solve {table.train_length}"] * seeds
+    summary = [*summary[: 1 + held], *[f"seeds that solve {table.train_length}"] * seeds]
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
-    columns = ["encoding", *lengths(table), *summary, *["parameters"] * counted, cost]
+    columns = ["encoding", *lengths(table), *summary, *["parameters"] * sized, cost]
     return Sheet(
         table.title,
         tuple(columns),
         tuple(
-            (name, tuple(_row(row, counted, seeds) for row in rows)) for name, rows in table.blocks
+            (name, tuple(_row(r, sized, seeds, held) for r in rows)) for name, rows in table.blocks
         ),
         (*notes.facts(table), *table.notes, *notes.glossary(table)),
         tuple(_numbers(table, row) for row in table.rows),
@@ -83,7 +84,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     )
 
 
-def _row(row: TableRow, counted: bool, seeds: bool) -> tuple[Printed, ...]:
+def _row(row: TableRow, counted: bool, seeds: bool, held: bool) -> tuple[Printed, ...]:
     effective = number(row.effective, "≥ {}" if row.censored else "{}")
     if row.effective == 0:
         effective = Printed("none", 0)
@@ -91,7 +92,7 @@ def _row(row: TableRow, counted: bool, seeds: bool) -> tuple[Printed, ...]:
         Printed(row.label, row.label, run=row.run),
         *(printed(cell, documents=bool(row.beyond)) for cell in row.cells),  # of the headroom
         printed(row.summary, "" if row.beyond else "+", documents=True),
-        effective,
+        *[effective] * held,
         *[number(row.solved, f"{{}} of {row.replicas}")] * seeds,
         *[number(row.parameters)] * counted,
         number(row.cost, "{:.1f}"),
@@ -105,9 +106,8 @@ def _caption(table: Table) -> str:
     over = f": mean over {each(of, table.replicate)}{spread}" if of and max(of) > 1 else ""
     unit = "" if table.tokens else " tokens"
     heading = f" ({table.heading})" if table.heading else ""
-    metric = table.metric.title
     return (
-        f"{metric}, of models trained at {table.train_length}{unit}, by evaluation "
+        f"{table.metric.title}, of models trained at {table.train_length}{unit}, by evaluation "
         f"length{heading}{over}."
     )
 
