@@ -6,9 +6,7 @@ them global, the others with a window and RoPE, are trained at 64 tokens and eva
     pe-jax sweep --config=configs/hybrids.py --workdir=DIR --out=results/hybrids
     python -m experiments.studies.verdicts hybrids
 
-The first command scores at the training length L = 64 alone. results/unfinished/hybrids has the
-records of the runs that are done: copied to DIR before (cp -r results/unfinished/hybrids/. DIR)
-they are not run again.
+The first command scores at the training length L = 64 alone.
 
 Global are the last of six layers, or the third and the last: without positions of their own (nope),
 or with rope, partial_rope or p_rope. The other layers have windows of 16 tokens. The spec of a

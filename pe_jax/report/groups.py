@@ -239,7 +239,7 @@ def _words(name: str, value: Any, result: Result, ambiguous: bool) -> str:
         return f"tokenizer {result.tokenizer.spec}" + (f" (SHA-256 {hash[:12]})" if hash else "")
     if name == "eval.split":
         untrained = result.config.get("train", {}).get("steps") == 0  # all of its text is held out
-        return "" if value == "all" and untrained else f"{HELD_OUT.get(value, value)} text"
+        return "" if value == "all" and untrained else f"{HELD_OUT.get(str(value), value)} text"
     if name == "lm.causal":
         return "decoder" if value else "encoder"
     if value is None:
