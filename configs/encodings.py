@@ -5,7 +5,9 @@ steps: three seeds, trained at 64 bytes, evaluated at up to 1024.
 
 The learning rate is 9e-3, for some 27e-3 (HIGHER). Of 54 of these specs an earlier run of this
 study had the rates 3e-3, 9e-3 and 27e-3 (its records are in results/encodings/runs.jsonl of commit
-2705e1bc): validation text of seed 0 at the training length was lowest at these.
+2705e1bc): validation text of seed 0 at the training length was lowest at these. All 80 specs are
+being run again on one commit: results/unfinished/encodings has the records that are done, which are
+not run again if they are copied to DIR before (cp -r results/unfinished/encodings/. DIR).
 
 The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. Members
 that only change positions, hide keys or scale logits are combined with an encoding. Left out is
