@@ -68,6 +68,7 @@ def test_the_commands_of_a_page_work(tmp_path, page):
         assert_works(small(command), tmp_path)
 
 
+@pytest.mark.slow
 def test_the_site_builds_strictly_without_resources_from_elsewhere(tmp_path):
     environment = os.environ | {"PYTHON": sys.executable}
     command = ["scripts/site", "--site-dir", tmp_path]

@@ -43,7 +43,6 @@ REFUSED = [
     ("rope[0,9]", {}, "RoPE's layers must each name some of 0 .. "),
     ("rerope+chunk", {}, "only one encoding may move far pairs, got ReRoPE and Chunk"),
     ("dape_v2(kernel=4)", {}, "kernel must be odd, such as 3 or 5, got 4"),
-    ("path", {"causal": False}, "PaTH needs a causal model: .*; set lm.causal=True"),
     ("bipe(ends=())", {}, r"bipe's ends must be numbers of tokens, 0 or above, got \(\)"),
     ("bipe(ends=(-1,))", {}, "0 or above, got"),
     ("sinusoidal", {"model": 25}, "model size must be even.*got 25; change lm.model"),
