@@ -504,3 +504,9 @@ def test_products_by_chunks_of_keys_are_those_of_one_token_after_another(length)
         leaves = jax.tree.leaves(with_slopes(functools.partial(got, form)))
         for value, other in zip(leaves, want, strict=True):
             assert_near(value, other, 1e-5, form.__name__)
+
+
+def test_a_temperature_grows_at_every_multiple_of_its_length():
+    (e,) = make("temperature_tuning(length=41)", DIMS)
+    scale = jax.jit(e.scale)({}, jnp.array([39, 40, 80, 81]))[:, 0]
+    np.testing.assert_allclose(scale, 1 + 0.1 * np.log1p([0, 1, 1, 2]), rtol=1e-6)

@@ -13,6 +13,7 @@ from pe_jax.report import groups, labels, sheet, sheets, style
 from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
 
+OF_EVALUATION = ("split", "targets", "last", "reference")
 BPE = Vocabulary(spec="bpe:512", vocabulary=512, sha256="ab" * 32)
 RANKED = {
     "corpus": ["a" * 64, "b" * 64],
@@ -25,6 +26,7 @@ RANKED = {
     "targets": [1024, 4096],
     "last": [None, 32, 64],
     "longest": [1024, 2048],
+    "reference": [None, 64, 512],
     "layers": [2, 4],
     "model": [64, 96],
     "heads": [None, 4],
@@ -48,7 +50,7 @@ def drawn(label, fields):
     config = {
         "pe": {"spec": label},
         "train": section(batch=f["batch"], rate=f["rate"], steps=f["steps"]),
-        "eval": section(split=f["split"], targets=f["targets"], last=f["last"], lengths=lengths),
+        "eval": section(lengths=lengths, **{n: f[n] for n in OF_EVALUATION}),
         "lm": section(
             layers=f["layers"],
             model=f["model"],
@@ -72,7 +74,7 @@ def meaning(f):
     """What the fields of RANKED mean, defaults filled in."""
     scored = f["scored"] if f["scored"] != f["corpus"] else None
     half = f["length"] // 2
-    filled = {"last": f["last"] or half, "scored": scored}
+    filled = {"last": f["last"] or half, "scored": scored, "reference": f["reference"] or 2 * half}
     return {name: f[name] for name in RANKED} | filled | {"split": f["split"] or "test"}
 
 

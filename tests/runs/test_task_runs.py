@@ -340,3 +340,5 @@ def test_samples_of_a_users_task_are_padded_to_a_length_that_it_has(tmp_path):
     made = config(eval={"lengths": (8, 20)})
     task = Run.of(made | {"task": f"{tmp_path / 'lies.py'}:Short"}).task
     assert (passes.padded(task, 7), passes.padded(task, 20)) == (16, 20)
+    sort = Run.of({"pe": "rope", "task": {"name": "sort", "scratchpad": True}}).task
+    assert passes.padded(sort, 33) == 33  # 793 tokens, at 64 they are 2,529
