@@ -50,16 +50,15 @@ def of_model(model: Trained) -> list[Float[np.ndarray, "H T"]]:
     there.
     """
     texts = sequences(model)
-    last = max(1, texts.shape[1] // 8)  # the whole rows of all sequences would be gigabytes
+    T = texts.shape[1]
+    last = max(1, T // 8)  # the whole rows of all sequences would be gigabytes
     rows = [[w[:, -last:].copy() for w in attention(model, text)] for text in texts]
-    away = np.arange(texts.shape[1] - last, texts.shape[1])[:, None] - np.arange(texts.shape[1])
-    within = away > -1 if model.run.lm.causal else away == away
-    pairs = np.bincount(abs(away)[within])
-    return [
-        np.stack([np.bincount(abs(away)[within], head[within]) for head in np.mean(layer, 0)])
-        / pairs
-        for layer in zip(*rows, strict=True)
-    ]
+    back = np.arange(T - last, T)[:, None] - np.arange(T)
+    visible = back >= 0 if model.run.lm.causal else np.full(back.shape, True)
+    distance = abs(back)[visible]
+    means = [np.mean(of_layer, 0)[:, visible] for of_layer in zip(*rows, strict=True)]
+    sums = [np.stack([np.bincount(distance, head) for head in mean]) for mean in means]
+    return [each / np.bincount(distance) for each in sums]
 
 
 def attention(model: Trained, tokens: Int[np.ndarray, "T"]) -> list[Float[np.ndarray, "H T T"]]:

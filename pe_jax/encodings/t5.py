@@ -57,7 +57,8 @@ class T5(Encoding):
         """
         side, most = self._per_side, self._max_distance
         exact = side // 2
-        return math.ceil(most * (exact / most) ** (1 / (side - exact)) - 1e-6)
+        begins = most * (exact / most) ** (1 / (side - exact))
+        return math.ceil(begins - 1e-6)  # a whole number may come out as a little more
 
     def trained_from(self):
         return self.constant_from() + 1

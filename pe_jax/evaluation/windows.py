@@ -213,11 +213,7 @@ def windows(
 # Prompts as windows: the answers are scored, and a prompt of fewer than E + 1 tokens stands at the
 # beginning of its window.
 def _prompts(
-    metric: PromptMetric,
-    length: int,
-    samples: int,
-    tokenizer: Tokenizer,
-    documents: Documents,
+    metric: PromptMetric, length: int, samples: int, tokenizer: Tokenizer, documents: Documents
 ) -> Windows:
     before = [] if tokenizer.bos is None else [tokenizer.bos]
     tokens = np.zeros((samples, length + 1), np.int32)

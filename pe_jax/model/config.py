@@ -91,8 +91,8 @@ class LmConfig:
         check(self, "lm.")
         if self.tie_embeddings and not self.embed_std:
             raise ValueError("lm.tie_embeddings divides by lm.embed_std, got 0: set it above 0")
-        ids = [id for id in self.special if id < self.vocab]
-        if self.special and (len(ids), len(self.special), self.causal) != (3, 3, False):
+        ids = self.special
+        if ids and (self.causal or len(ids) != 3 or max(ids) >= self.vocab):
             rule = f"lm.special has three ids below {self.vocab} and is of encoders"
             raise ValueError(f"{rule}, got {self.special}: leave it out")
         if self.head is None and self.model % self.heads:

@@ -109,8 +109,8 @@ class Versus:
     """Differences within it do not matter, in the unit of the metric; None: none was stated."""
     named: bool
     """Whether a user has named the baseline."""
-    best: bool
-    """Whether it is the first row and not named: p is corrected over all pairs of rows."""
+    tests: tuple[int, ...]
+    """For how many tests p is corrected, by length."""
 
     @property
     def baseline(self) -> str:
@@ -146,7 +146,9 @@ def versus(
                 for column in columns
             ]
             pairs = tuple(zip(others, zip(*tested, strict=True), strict=True))
-            found.append(Versus(table, base, pairs, margin, baseline is not None, best))
+            counts = [sum(not math.isnan(one.p) for one in column) for column in tested]
+            tests = tuple(math.comb(n + 1, 2) if best else n for n in counts)
+            found.append(Versus(table, base, pairs, margin, baseline is not None, tests))
     if baseline and not found:
         known = sorted({row.label for _, rows in several for row in rows})
         swaps = {str(row.way) for _, rows in several for row in rows if row.way}
@@ -185,9 +187,7 @@ def scatter(study: Study, compared: Sequence[Versus], metric: str) -> Scatter:
         of_seeds = (one.table.metric.name, one.table.replicate) == (metric, "seed")
         for row, own in one.rows if of_seeds else ():
             label = ", ".join(filter(None, [row.label, one.table.heading]))
-            for i, (length, difference) in enumerate(zip(one.table.lengths, own, strict=True)):
-                tests = sum(not math.isnan(of[i].p) for _, of in one.rows)
-                tests = math.comb(tests + 1, 2) if one.best else tests
+            for length, tests, difference in zip(one.table.lengths, one.tests, own, strict=True):
                 key = label, f"seed, minus {one.baseline}", length, tests
                 found[key] += difference.cell.values.values()
     differ = labels.differing([*study.runs.values()])

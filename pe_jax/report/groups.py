@@ -223,7 +223,7 @@ def other_text(result: Result) -> CorpusRecord | None:
 
 def _words(name: str, value: Any, result: Result, ambiguous: bool) -> str:
     # `ambiguous`: several texts or tasks have the name of the result's.
-    unset = value is None and name.startswith(("eval.samples", "task."))
+    unset = not value and name.startswith(("eval.samples", "task."))
     if draws(result) and name in OF_TEXT or unset:
         return ""
     if draws(result) and name in OF_SAMPLES:
@@ -239,7 +239,7 @@ def _words(name: str, value: Any, result: Result, ambiguous: bool) -> str:
         return f"tokenizer {result.tokenizer.spec}" + (f" (SHA-256 {hash[:12]})" if hash else "")
     if name == "eval.split":
         untrained = result.config.get("train", {}).get("steps") == 0  # all of its text is held out
-        return "" if value == "all" and untrained else f"{HELD_OUT.get(str(value), value)} text"
+        return "" if value == "all" and untrained else f"{HELD_OUT.get(value, value)} text"
     if name == "lm.causal":
         return "decoder" if value else "encoder"
     if value is None:

@@ -9,8 +9,8 @@ from pe_jax.record import HELD_OUT, Result, few
 from pe_jax.report.groups import draws, other_text
 from pe_jax.report.sheet import FIRST, Note
 from pe_jax.report.stats import DOCUMENTS
-from pe_jax.report.study import BITS, HEADROOM
-from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table
+from pe_jax.report.study import HEADROOM
+from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table, in_percent
 from pe_jax.report.table import rate as rate_of
 from pe_jax.report.words import capital, commit, each, join
 
@@ -186,7 +186,7 @@ def _cautions(table: Table) -> Iterator[str]:
     if aside := [row.label for row in trained if not row.compared]:
         names = join(aside) if len(aside) < len(trained) else "all models"
         far = f"below {SOLVED:g} %"
-        if table.metric.name in (BITS, "above_bayes", HEADROOM.name):
+        if not in_percent(table.metric) or table.metric == HEADROOM:
             far = f"more than {NEAR_BAYES:g} bits above the Bayes-optimal prediction"
         yield f"Not compared beyond {train}: {names} (mean at {train} {far})."
     run = table.runs[0]

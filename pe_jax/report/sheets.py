@@ -61,7 +61,7 @@ def extrapolation(tables: Iterable[Table]) -> list[Sheet]:
 
 def _extrapolation(table: Table, label: str) -> Sheet:
     samples = any(row.beyond for row in table.rows)
-    sized = any(row.parameters is not None for row in table.rows)
+    counted = any(row.parameters is not None for row in table.rows)
     seeds = any(row.solved is not None for row in table.rows)
     held = any(row.effective is not None for row in table.rows)
     summary = ["change", "effective length"]
@@ -69,12 +69,13 @@ def _extrapolation(table: Table, label: str) -> Sheet:
         summary = [f"mean beyond {table.train_length}", table.metric.reach]
     summary = [*summary[: 1 + held], *[f"seeds that solve {table.train_length}"] * seeds]
     cost = "ms a step" if table.replicate == "seed" else "seconds a window"
-    columns = ["encoding", *lengths(table), *summary, *["parameters"] * sized, cost]
+    columns = ["encoding", *lengths(table), *summary, *["parameters"] * counted, cost]
     return Sheet(
         table.title,
         tuple(columns),
         tuple(
-            (name, tuple(_row(r, sized, seeds, held) for r in rows)) for name, rows in table.blocks
+            (name, tuple(_row(r, counted, seeds, held) for r in rows))
+            for name, rows in table.blocks
         ),
         (*notes.facts(table), *table.notes, *notes.glossary(table)),
         tuple(_numbers(table, row) for row in table.rows),

@@ -136,8 +136,11 @@ def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
 
 def check_layer(encodings: Sequence[Encoding]) -> None:
     """ValueError unless the encodings can act in one layer."""
-    alone = {("normalize", "sink"): "replace the softmax", ("far",): "move far pairs"}
-    alone[("positions",)] = "move positions"
+    alone = {
+        ("normalize", "sink"): "replace the softmax",
+        ("far",): "move far pairs",
+        ("positions",): "move positions",
+    }
     for hooks, effect in alone.items():
         members = [e for e in encodings if any(overrides(e, hook) for hook in hooks)]
         if len(members) > 1:
@@ -211,7 +214,7 @@ def layers_of(encoding: Encoding) -> list[int]:
     layers = [layer for layer in every if any(layer in part for part in parts)]
     if not all(parts):
         name, count = type(encoding).__name__, encoding.dims.layers
-        rule = f"{name}'s layers must each name some of 0 .. {count - 1}"
+        rule = f"each part of {name}'s layers must name some of 0 .. {count - 1}"
         raise ValueError(f"{rule}, got {encoding.layers!r}")
     return layers
 

@@ -27,37 +27,22 @@ from pe_jax.specs.swap import swap
 
 SCALED = [name for name, cls in ENCODINGS.items() if issubclass(cls, Scaled)]
 TURNING = [*(name for name in SCALED if name != "drope"), "dynamic_ntk"]
+AS_ROPE = """
+p_rope(p=1.0) partial_rope(rotary_pct=1.0) xpos(scale_base=1e8) clipped_rope(pairs=0) lerope carope
+shape(max_shift=0)+rope cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0)+rope rerope(window=60)
+cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0,centred=True)+rope lm_infinite(window=60)
+leaky_rerope(window=60,factor=3.0) leaky_rerope(window=3,factor=1.0) streaming(window=60)
+self_extend(window=60,group=3) self_extend(window=3,group=1) string(shift=60)
+string(shift=3,window=3) chunk(chunk=60,local=3) chunk(chunk=30,local=30)
+""".split()
 EQUAL = [  # with the parameters that they begin with
-    ("p_rope(p=1.0)", "rope"),
-    ("p_rope(p=0.0)", "nope"),
-    ("partial_rope(rotary_pct=1.0)", "rope"),
-    ("xpos(scale_base=1e8)", "rope"),
-    ("clipped_rope(pairs=0)", "rope"),
-    ("alibi(learned=True)", "alibi"),
+    *((spec, "rope") for spec in AS_ROPE),
+    *((spec, "nope") for spec in ("p_rope(p=0.0)", "urpe", "multiplicative(length=60)", "drope")),
+    *((spec, "alibi") for spec in ("alibi(learned=True)", "bam")),
     ("alibi(learned=True,slope_scale=4.0)", "alibi(slope_scale=4.0)"),
-    ("shape(max_shift=0)+rope", "rope"),
-    ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0)+rope", "rope"),
-    ("cape(max_shift=0.0,max_jitter=0.0,max_scale=1.0,centred=True)+rope", "rope"),
     ("sinusoidal(merge='concatenate')", "sinusoidal"),
-    ("urpe", "nope"),
-    ("multiplicative(length=60)", "nope"),
-    ("bam", "alibi"),
-    ("lerope", "rope"),
-    ("carope", "rope"),
-    ("drope", "nope"),
-    ("rerope(window=60)", "rope"),
-    ("leaky_rerope(window=60,factor=3.0)", "rope"),
-    ("leaky_rerope(window=3,factor=1.0)", "rope"),
-    ("self_extend(window=60,group=3)", "rope"),
-    ("self_extend(window=3,group=1)", "rope"),
-    ("lm_infinite(window=60)", "rope"),
     ("lm_infinite(window=5,sinks=0)", "rope+window(window=5)"),
-    ("streaming(window=60)", "rope"),
     ("streaming(window=5,sinks=0)", "rope+window(window=5)"),
-    ("string(shift=60)", "rope"),
-    ("string(shift=3,window=3)", "rope"),
-    ("chunk(chunk=60,local=3)", "rope"),
-    ("chunk(chunk=30,local=30)", "rope"),
 ]
 COUNTS_TOKENS = {"carope", "lm_infinite(window=5,sinks=0)", "streaming(window=5,sinks=0)"}
 

@@ -374,22 +374,19 @@ def test_chinese_is_judged_by_rises_and_their_order():
 
 def test_hierarchical_is_judged_by_first_choices():
     own, new_rows = hierarchical.SPECS
-    right = {  # of each model, spec, training length and further steps, at 128 and 384 tokens
-        (own, 128, 0): (50, 40),
-        (new_rows, 128, 0): (50, 20),
-        (own, 128, 2000): (52, 40),
-        (own, 384, 500): (50, 50),
-        (own, 384, 2000): (50, 51.5),
-        (new_rows, 384, 500): (50, 51),
-    }
     results = []
-    for (spec, length, further), found in right.items():
-        seeds = [
-            dict(zip((128, 384), (v + 0.01 * s for v in found), strict=True)) for s in (0, 1, 3)
-        ]
+    for spec, length, further, *right in (  # in % at 128 and 384 tokens
+        (own, 128, 0, 50, 40),
+        (own, 128, 2000, 52, 40),
+        (own, 384, 500, 50, 50),
+        (own, 384, 2000, 50, 51.5),
+        (new_rows, 384, 500, 50, 51),
+    ):
+        seeds = [{128: right[0] + 0.01 * s, 384: right[1] + 0.01 * s} for s in (0, 1, 3)]
         train = {"train": {"init_from": "parent" * bool(further)}}
         one = scored(spec, seeds, length=length, metric="first_choices", config=train)
-        steps = dataclasses.replace(one.train, steps=further)
-        results.append(dataclasses.replace(one, train=steps))
+        results.append(
+            dataclasses.replace(one, train=dataclasses.replace(one.train, steps=further))
+        )
     lines = said(verdicts.of_hierarchical, results)
     assert [s.split(":")[0] for s in lines] == ["1. holds", "2. holds", "3. contradicted"]

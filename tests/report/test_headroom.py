@@ -77,15 +77,15 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
 def test_models_far_from_the_best_prediction_at_the_training_length_are_not_compared():
     near, far = ([{40: 2.8 + more, 80: 2.7, 160: 2.6}] * 2 for more in (0.009, 0.011))
     results = [result("rope", far), result("alibi", near)]
-    above = [tuple(replace(row, metric="above_bayes") for row in r.rows) for r in results]
-    results = [replace(r, rows=r.rows + more) for r, more in zip(results, above, strict=True)]
+    above = [[replace(row, metric="above_bayes") for row in r.rows] for r in results]
+    results = [replace(r, rows=(*r.rows, *more)) for r, more in zip(results, above, strict=True)]
     for table in tables_of(results):
         found = [(row.label, row.compared) for row in table.rows if row.trained]
         assert found == [("alibi", True), ("rope", False)]
     for name in ("headroom", "above_bayes"):
         sheet = sheet_of(results, name)
-        caution = [note for note in sheet.notes if "0.01" in note]
-        assert "rope" in caution[0] and "alibi" not in caution[0]
+        (caution,) = [note for note in sheet.notes if "0.01" in note]
+        assert "rope" in caution and "alibi" not in caution
         assert "effective length" not in sheet.columns  # of what is near 0
 
 
