@@ -68,12 +68,10 @@ class GridNavigation(Retrieval):
         for_walk, for_empty, for_objects = jax.random.split(key, 3)
         step = jnp.arange(longest)
         move = self._walk(for_walk, n, longest)
-        cell = jnp.zeros(longest, jnp.int32)
-        for axis in range(self.dimensions):
-            steps = jnp.where(move // 2 == axis, 2 * (move % 2) - 1, 0)
-            cell = cell * self.side + jnp.cumsum(steps) % self.side
+        steps = (2 * (move % 2) - 1) * (move // 2 == jnp.arange(self.dimensions)[:, None])
+        cell = jnp.cumsum(steps, axis=1) % self.side  # [dimensions, longest]
         # A cell has what was drawn for the step that first entered it.
-        first = (cell[:, None] == cell[None]).argmax(axis=1)
+        first = (cell[:, :, None] == cell[:, None]).all(axis=0).argmax(axis=1)
         blank = jax.random.bernoulli(for_empty, self.empty, (longest,))
         blank &= step != first[n - 1]
         content = jax.random.randint(for_objects, (longest,), 0, self.objects)
