@@ -2,6 +2,8 @@
 trained at 64 tokens of Chinese poems and of English novels, evaluated at up to 1,024.
 
     export PE_JAX_CORPORA=DIR
+    pe-jax sweep --config=configs/chinese.py --workdir=runs/chinese --config.eval.lengths='(64,)' \
+    --config.eval.swaps='()'
     pe-jax sweep --config=configs/chinese.py --workdir=runs/chinese --out=results/chinese
     python -m experiments.studies.verdicts chinese
 
@@ -21,7 +23,9 @@ Predictions, stated before the first run:
 3. No encoding gains 0.02 bits at 1,024 tokens in poems: a poem is 120 tokens, and says little of
    the next one. No model is trained at more tokens, so this is robustness, not the use of context.
 
-0.4 M parameters, 1,400 steps of 2,048 tokens, three rates.
+0.4 M parameters, 1,400 steps of 2,048 tokens, three seeds, three rates by validation at L; the
+first command scores L alone, so that the grid is widened as in configs/masked_text.py. kerple_log
+is also scored with windows of a quarter and an eighth of L. The plan named neither sizes nor rules.
 """
 
 from configs import encodings
@@ -36,7 +40,7 @@ def get_config(arg="pe=rope", source=POEMS):
     c.data.source, c.data.tokenizer = source, "bpe:2048"
     c.train.steps, c.train.batch = 1400, 32
     c.train.rates = (3e-3, 9e-3, 27e-3)
-    c.eval.swaps = ()
+    c.eval.swaps = ("window(window=16)", "window(window=8)") if arg == "pe=kerple_log" else ()
     return c
 
 

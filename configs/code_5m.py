@@ -26,8 +26,8 @@ reference has less there than KERPLE trained at 256 has at L:
    encodings do not give use of context, training at that length does.
 3. forget_gate, kerple_log and transformer_xl gain more at 4 L than alibi.
 
-Each is decided by the means over three seeds; differences are told by paired t tests over seeds,
-corrected by Holm's method over the three of 3, beside the interval over documents.
+Each is decided by the means over three seeds; the three differences of 3 have paired t tests over
+seeds with Holm's correction, and intervals over documents.
 """
 
 from pe_jax.configs import base

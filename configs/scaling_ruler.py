@@ -19,13 +19,13 @@ at 4,096 is left out: it is not solved within the training length.
 Predictions, stated before the first run (from results/smollm2_needles, at 12,288 tokens):
 
 1. In nats per digit rerope < yarn < ntk < lm_infinite.
-2. rerope is told better than the fixed YaRN, and lm_infinite and streaming, which do not read far
-   tokens, told worse.
+2. rerope is significantly better than the fixed YaRN, and lm_infinite and streaming, which do not
+   read far tokens, significantly worse.
 3. In the tasks of RULER that are kept the four of 1 have the same order of nats, in at least five
    of the six pairs of each task.
 
-A prediction fails with a told difference of the opposite sign, holds if all of its signs are as
-stated, and is undecided otherwise.
+A prediction fails with a significant difference of the opposite sign, holds if all of its signs are
+as stated, and is undecided otherwise.
 """
 
 from pe_jax.configs import base

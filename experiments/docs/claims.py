@@ -12,7 +12,8 @@ Tests are t tests over the replicas of the value (seeds, places or prompts), of 
 one-sided ones (TOST). Holm's method corrects them for the number of tests of the claim. At 5 % a
 test holds, or fails (the opposite sign; a mean beyond the margin), or is open. A claim is
 reproduced where all its tests hold, reproduced in part where some do, contradicted where none holds
-and one fails, not decided where all are open, and untested without a test.
+and one fails, not decided where all are open, and untested without a test. A test whose study has a
+config and no records yet is printed as planned.
 
 results/sentences.csv has the tests behind the sentences of notes: a page, words of its text, a test
 and what is found, `holds` or `open`. Holm's method corrects the tests of a page together.
@@ -86,8 +87,18 @@ def _rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def _rules(row: Mapping[str, str]) -> list[str]:
-    return list(filter(None, row["rule"].split("; ")))
+def _rules(row: Mapping[str, str], planned: bool = False) -> list[str]:
+    rules = filter(None, row["rule"].split("; "))
+    return [rule for rule in rules if bool(_planned(rule)) == planned]
+
+
+def _planned(rule: str) -> str:
+    # The config of a test whose study has no records yet: [planned](link), rope at 1024 less 64
+    study, _, of = rule.removeprefix("results/").partition(" ")
+    name, _, part = study.partition(":")
+    if (ROOT / "results" / name).is_dir() or not (ROOT / f"configs/{name}.py").is_file():
+        return ""
+    return f"[planned](../configs/{name}.py): {part and part + ' '}{of}"
 
 
 def tested(rules: Iterable[str]) -> tuple[Test, ...]:
@@ -127,7 +138,8 @@ def table() -> str:
     for claim in sorted(claims(), key=lambda claim: STATUSES.index(claim.status)):
         row = claim.row
         source = f"{row['source']}; {row['size']}"
-        ours = "<br>".join(filter(None, (*map(_printed, claim.tests), row["note"]))) or "no study"
+        tests = *map(_printed, claim.tests), *map(_planned, _rules(row, planned=True))
+        ours = "<br>".join(filter(None, (*tests, row["note"]))) or "no study"
         named = f"{row['claim']} (`{row['encodings']}`)" if row["encodings"] else row["claim"]
         typed = "<!--" not in row["published"] and re.search(r"\d", row["published"])
         published = row["published"] + (" †" if typed else "")

@@ -524,7 +524,8 @@ def of_markov_masked(study: Study) -> Iterator[str]:
     for name, run in runs.items():
         above = _mean(values(study, run, "above_bayes", 64))
         solved |= {name} if above <= 0.01 else set()
-        shares[name] = {n: values(study, run, HEADROOM.name, n) for n in (256, 1024)}
+        further = markov_masked.LENGTHS[1:]
+        shares[name] = {n: values(study, run, HEADROOM.name, n) for n in further}
         said = ", ".join(f"{_mean(share):.0f} % at {n}" for n, share in shares[name].items())
         yield f"{name}: {above:.3f} bits above the best prediction at 64, shares {said}"
     shares["0"] = {1024: dict.fromkeys(shares.get("rope", {1024: ()})[1024], 0.0)}
@@ -533,7 +534,7 @@ def of_markov_masked(study: Study) -> Iterator[str]:
     holds = sided in solved and not solved & symmetric if known else None
     yield f"1. One-sided heads solve the task, and no symmetric bias does: {words(holds)}"
     pairs = {  # by prediction, of the model with the larger share and the other one
-        2: [("rope", "decoder rope", 256)],
+        2: [("rope", "decoder rope", 256), ("sinusoidal", "decoder sinusoidal", 256)],
         3: [("0", "rope", 1024), ("0", "sinusoidal", 1024)],
         4: [(sided, "t5", 1024)],
     }
@@ -545,6 +546,15 @@ def of_markov_masked(study: Study) -> Iterator[str]:
         keys = [f"{a} over {b}" for a, b, _ in of]
         differences = {key: found[key] for key in keys if key in found}
         yield judged(number, differences, names <= solved | {"0"})
+    theirs: dict[str, list[float]] = {}
+    decoders = Study.of(load(ROOT / "results/markov"))
+    for run in decoders.runs.values():
+        name = run.label.replace("kerple_log", sided)
+        if run.train.length == 64 and _mean(values(decoders, run, "above_bayes", 64)) <= 0.01:
+            theirs[name] = [*values(decoders, run, HEADROOM.name, 1024).values()]
+    ours = {name: [*shares[name][1024].values()] for name in solved}
+    n, rho = _ranks(ours, theirs)
+    yield f"Spearman's rho at 1,024 with decoders of eight symbols {rho:.2f} of {n}"
 
 
 # masked_text, objectives, chinese
@@ -570,7 +580,7 @@ def _listed(of: Mapping[str, Sequence[float]]) -> Iterator[str]:
 def _ranks(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]]) -> tuple[int, float]:
     both = sorted(a.keys() & b.keys())
     ours, theirs = ([statistics.fmean(of[label]) for label in both] for of in (a, b))
-    return len(both), float(np.asarray(spearmanr(ours, theirs))[0])
+    return len(both), float(np.asarray(spearmanr(ours, theirs))[0]) if len(both) > 2 else math.nan
 
 
 def of_masked_text(study: Study) -> Iterator[str]:
@@ -656,6 +666,9 @@ def of_objectives(study: Study) -> Iterator[str]:
     both = same + reversed_
     verdict = words(not reversed_ if both >= 8 else None)
     yield f"2. No order is reversed: {verdict} ({reversed_} of {both} are)"
+    for a, b in itertools.combinations(lost, 2):
+        n, rho = _ranks(lost[a], lost[b])
+        yield f"   Spearman's rho of {a} and {b} {rho:.2f} of {n}"
     bound = lost["diffusion models"].get("rope", [])
     tokens = rises(study, rates["uniform"], "masked_tokens", 8).get("rope", [])
     smaller = all(a < b for a, b in zip(bound, tokens, strict=True)) if bound and tokens else None
