@@ -167,7 +167,7 @@ def positions(study: Study, runs: Sequence[Result], baseline: str | None = None)
     The metric is the first of text that models as trained have curves of. The baseline is the run
     with this id, else the best at the end of the window, since minus a model that fails beyond the
     training length all lines would bend. Encodings without a curve at that length are left out.
-    None without two curves to compare.
+    None without two curves to compare. Places before L / 16 are left out: few tokens stand there.
     """
     metric = study.curve_metric(runs, samples=False)
     if metric is None:
@@ -188,14 +188,16 @@ def positions(study: Study, runs: Sequence[Result], baseline: str | None = None)
     if base not in ends:
         base = min(ends, key=lambda id: (math.isnan(ends[id]), ends[id]))
     of_base = study.curves[base, AS_TRAINED, metric.name, longest]
+    trained = sorted({run.train.length for run in runs})
+    places = [at for at in of_base if 16 * at >= trained[0]]
     changes = [
-        _points((at, stats.paired(own[at], of_base[at])) for at in own if at in of_base)
+        _points((at, stats.paired(own[at], of_base[at])) for at in places if at in own)
         for own in of_each
     ]
     drawn = [*lines(runs, changes, sign="+").values()]
     if len(drawn) < 2:
         return None
-    trained, name = sorted({run.train.length for run in runs}), labels.names(runs)[base]
+    name = labels.names(runs)[base]
     axes = Plane(
         x=f"position in a window of {longest} tokens; trained at {join(trained)}",
         y=f"{metric.unit}, minus those of {short(name)}\n{_better(metric)}",

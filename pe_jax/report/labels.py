@@ -22,7 +22,7 @@ COMPUTED = {"run.mesh", "train.remat", "train.scan"}
 def names(results: Iterable[Any]) -> dict[str, str]:
     """The shortest unique label of each result, or of a run without one yet, by its id, as in
     "rope, trained at 256 tokens": of the values of the config in which runs of one label differ,
-    the task first, the training next. Those of equal configs get the hash in their id.
+    the task first, the training next. Runs of equal configs get the hash in their id.
     """
     results = list(results)
     labels = {result.id: readable(result.label) for result in results}

@@ -17,7 +17,7 @@ from pe_jax.report.words import capital, commit, each, join
 GLOSSARY = {
     "±": "half of the 95 % interval by Student's t over {replicates}",
     "(±)": "half of the 95 % interval over documents, weighted by their bytes, of the mean over "
-    "seeds; none where records hold no sums over documents, as those of earlier releases, and "
+    "seeds; none where records hold no sums over documents, as of earlier releases, and "
     f"where the documents weigh less than {DOCUMENTS} of equal size",
     "Bold": "the best mean of a column and all means that round to it or that no test tells from "
     "it at 5 % (paired t test over {replicates}, McNemar's exact test where a score is right or "
@@ -27,10 +27,10 @@ GLOSSARY = {
     "{replicates}",
     "Effective length": "the longest evaluated length up to which the mean is at most 1 % worse "
     "than at the training length",
-    "Mean beyond": "over all evaluated lengths beyond training, of which a table of more than "
-    "seven shows some",
+    "Mean beyond": "over all evaluated lengths beyond training; a table of more than seven "
+    "shows some",
     "Solved length": "the longest evaluated length up to which more than half of the {replicates} "
-    f"have at least {SOLVED_BEYOND:g} %; a seed has solved that of training with {SOLVED:g} %",
+    f"have at least {SOLVED_BEYOND:g} %; a seed has solved the training length with {SOLVED:g} %",
     "90 % used up to": "the longest evaluated length up to which more than half of the "
     "{replicates} use at least 90 % of the headroom",
     "≥": "no longer length was evaluated",
@@ -38,7 +38,7 @@ GLOSSARY = {
     "Rows": "A from B is A initialised from the parameters of B, with a new optimizer; A, B is A "
     "with B swapped in and A, field=value is A on samples of the task with that value, without "
     "further training. Window L: {window} in every layer. Memory M: "
-    "segments of the training length, each of which also attends to the layer's inputs at the M "
+    "segments of the training length; each also attends to the layer's inputs at the M "
     "tokens before it, as in Transformer-XL",
     "Reference": "A, cropped to L is the value of A at L at every longer length; A, trained at E "
     "is at each length E the value of A trained at E on the same text for as many steps; without "

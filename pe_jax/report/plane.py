@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -83,7 +84,7 @@ def limits(lines: Sequence[Line], plane: Plane) -> tuple[float, float]:
 def fill(axes: Axes, lines: Sequence[Line], plane: Plane, ends: tuple[float, float]) -> None:
     """Lines, intervals and ticks in these axes, with these ends of y.
 
-    Intervals at up to MARKED points are bars, and their lines stand a little beside each other:
+    Intervals at up to MARKED points are bars, and their lines stand a little apart:
     bands that are wider than the differences would hide them. At more points they are pale bands.
     """
     from matplotlib.transforms import Affine2D
@@ -173,11 +174,11 @@ def panels(
 
 
 def name_panel(axes: Axes, name: str, inches: float) -> None:
-    """Writes the name above a panel that is so many inches wide, with smaller letters where it is
-    long.
+    """Writes the name above a panel that is so many inches wide, in at most two lines, with smaller
+    letters where these are long.
     """
-    text = short(name, 26)
-    axes.set_title(text, fontsize=min(7.0, 92 * inches / len(text)))
+    lines = textwrap.wrap(name, max(26, int(13 * inches)), max_lines=2, placeholder="…")
+    axes.set_title("\n".join(lines), fontsize=min(7.0, 92 * inches / max(map(len, lines))))
 
 
 def legend(figure: Figure, handles: Mapping[str, Artist]) -> None:

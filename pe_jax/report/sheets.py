@@ -68,13 +68,14 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     if samples:
         summary = [f"mean beyond {table.train_length}", table.metric.reach]
     summary = [*summary[: 1 + held], *[f"seeds that solve {table.train_length}"] * seeds]
-    cost = "ms a step" if table.replicate == "seed" else "seconds a window"
-    columns = ["encoding", *lengths(table), *summary, *["parameters"] * counted, cost]
+    timed = any(row.seconds is not None for row in table.rows)
+    cost = [*["parameters"] * counted, *["seconds a window"] * timed]
+    columns = ["encoding", *lengths(table), *summary, *cost]
     return Sheet(
         table.title,
         tuple(columns),
         tuple(
-            (name, tuple(_row(r, counted, seeds, held) for r in rows))
+            (name, tuple(_row(r, seeds, held, counted, timed) for r in rows))
             for name, rows in table.blocks
         ),
         (*notes.facts(table), *table.notes, *notes.glossary(table)),
@@ -85,7 +86,7 @@ def _extrapolation(table: Table, label: str) -> Sheet:
     )
 
 
-def _row(row: TableRow, counted: bool, seeds: bool, held: bool) -> tuple[Printed, ...]:
+def _row(row: TableRow, seeds: bool, held: bool, counted: bool, timed: bool) -> tuple[Printed, ...]:
     effective = number(row.effective, "≥ {}" if row.censored else "{}")
     if row.effective == 0:
         effective = Printed("none", 0)
@@ -96,7 +97,7 @@ def _row(row: TableRow, counted: bool, seeds: bool, held: bool) -> tuple[Printed
         *[effective] * held,
         *[number(row.solved, f"{{}} of {row.replicas}")] * seeds,
         *[number(row.parameters)] * counted,
-        number(row.cost, "{:.1f}"),
+        *[number(row.seconds, "{:.1f}")] * timed,
     )
 
 

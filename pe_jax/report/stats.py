@@ -128,7 +128,7 @@ def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
 
     The family is that of all pairs because the same seeds decide which model is the best: counted
     for the pairs with it alone, as for a model named beforehand, the chance that a model as good as
-    the best is told apart from it is 8 to 10 % of 7 models and 14 to 30 % of 54 that are all equal,
+    the best differs significantly is 8 to 10 % of 7 models and 14 to 30 % of 54 that are all equal,
     at 3 to 10 seeds.
     """
     a, b = np.triu_indices(len(samples), 1)

@@ -245,7 +245,7 @@ class Study:
     """The results of a study, indexed."""
 
     runs: Mapping[str, Result]
-    """By id; those of `groups` and their oracles."""
+    """By id; the runs of `groups` and their oracles."""
     groups: tuple[Group, ...]
     metrics: Mapping[str, Metric]
     """By name: of text first, then by their mean place in the records."""

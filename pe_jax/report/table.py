@@ -43,7 +43,7 @@ COLUMNS = 7
 """How many lengths a table of samples has at most."""
 MODELS, SHOWN = 100, 12
 """Of more than MODELS models, figures and the terminal have the SHOWN best: the lines of more
-cannot be told apart, and take minutes to draw.
+cannot be distinguished, and take minutes to draw.
 """
 MOST_FREQUENT = "most frequent"
 NAMES = {MOST_FREQUENT: "most frequent target", "bayes": "Bayes"}
@@ -87,15 +87,8 @@ class TableRow:
 
     @property
     def candidate(self) -> bool:
-        """Whether it may be bold and have a baseline: a model as trained, or a swap of a single
-        model.
-        """
+        """Whether it is ranked: a model as trained, or a swap of a single model."""
         return self.trained or bool(self.way and self.together)
-
-    @property
-    def cost(self) -> float | None:
-        """Milliseconds of a training step; of a pretrained model `seconds`."""
-        return self.ms_per_step if self.seconds is None else self.seconds
 
     @property
     def summary(self) -> Cell:

@@ -69,7 +69,7 @@ def test_tables_have_it_and_the_best_prediction_as_a_row():
     assert best.effective == 160 and best.beyond is None
     sheet = sheet_of([ALIBI, other], "headroom")
     assert [row[0] for row in texts(sheet)] == ["alibi", "rope"]
-    assert sheet.columns[-3:-1] == ("mean beyond 40", "90 % used up to")
+    assert sheet.columns[-2:] == ("mean beyond 40", "90 % used up to")
     assert any(note.question == "90 % used up to" for note in sheet.notes)
     assert share.rows[0].beyond.mean == pytest.approx((50 + 50 + 0 - 25) / 4)
 
