@@ -1,9 +1,10 @@
 """Names of encodings, tasks, metrics, configs and config fields, with a sentence on each.
 
     pe-jax list encodings
-    pe-jax list tasks | grep arithmetic
+    pe-jax list metrics ruler
 
-Without a name it says what can be listed.
+A second word keeps the entries that contain it, metrics then with what they measure. Without a name
+it says what can be listed.
 """
 
 from __future__ import annotations
@@ -31,19 +32,29 @@ LISTS = {
 }
 
 
-def main(what: str = "") -> int:
+def main(what: str = "", word: str = "") -> int:
     if what not in ("", *LISTS):
         return cli.fail(f"no list of {what!r}{nearest(what, LISTS)} Known: {', '.join(LISTS)}.")
-    about = listed(what) if what else LISTS
+    every = listed(what, word) if what else LISTS
+    about = {n: text for n, text in every.items() if word.lower() in f"{n} {text}".lower()}
+    if not about:
+        return cli.fail(f"no entry of {what} contains {word!r}{nearest(word, every)}")
+    titles = {}
+    if what == "encodings":
+        from pe_jax.encodings import FAMILIES
+
+        for family, names in FAMILIES.items():  # above the first of them that is listed
+            titles[next(filter(about.get, names.split()), "")] = f"{family}:\n"
     width = max(map(len, about)) if what != "fields" else 0
     columns = shutil.get_terminal_size((1000, 24)).columns
     for name, text in about.items():
+        print(titles.get(name, ""), end="")
         print(cli.filled(f"{name:{width}}  {text}", " " * (width + 2), columns))
     return 0
 
 
-def listed(what: str) -> dict[str, str]:
-    """{name: sentence} of one of LISTS."""
+def listed(what: str, word: str = "") -> dict[str, str]:
+    """{name: sentence} of one of LISTS; of metrics without a word the unit alone."""
     if what == "configs":
         paths = sorted(config_file.known().items())
         return {n: sentence(ast.get_docstring(ast.parse(path.read_text()))) for n, path in paths}
@@ -55,7 +66,8 @@ def listed(what: str) -> dict[str, str]:
         usual = {"reference": "L tokens", "last": "L/2", "split": "test", "rate": "30 %"}
         usual["alike"] = "for all models and seeds"
         texts = {name: metric.sentence.format(**usual) for name, metric in METRICS.items()}
-        return {name: text[:1].upper() + text[1:] for name, text in texts.items()}
+        units = {name: f"{m.unit} ({m.better} is better)" for name, m in METRICS.items()}
+        return {n: units[n] + f": {text}" * bool(word) for n, text in texts.items()}
     from pe_jax.encodings import ENCODINGS
     from pe_jax.tasks import TASKS
 

@@ -96,9 +96,13 @@ def test_lists_have_every_name_with_a_sentence(lab):
     assert {line.split()[0] for line in out.splitlines()} == {*tables, "fields"}
     for what, table in tables.items():
         done = lab.start("list", what).wait()
-        listed = dict(line.split(maxsplit=1) for line in done.out.splitlines())
+        lines = [line for line in done.out.splitlines() if line[-1] != ":"]
+        listed = dict(line.split(maxsplit=1) for line in lines)
         assert done.code == 0 and set(listed) == set(table)
         assert min(map(len, listed.values())) > 20
+    done = lab.start("list", "encodings", "YaRN").wait()
+    assert done.out.startswith("Scalings of RoPE:\nyarn ") and "sinusoidal" not in done.out
+    assert "did you mean 'yarn'" in lab.start("list", "encodings", "yarm").wait().err
 
 
 @pytest.mark.parametrize("name", ["run", "sweep"])
