@@ -7,7 +7,7 @@ A metric is a frozen dataclass of pure functions, an instance of one of three cl
     PromptMetric    scores answers to prompts of text, which `prompt` writes
 
 All that depends on a metric is a field of it: value, unit, whether lower is better, the sentence
-that tables print. metrics/__init__.py has those of the package. One of your own stands in a file
+that tables print. metrics/__init__.py has the package's. One of your own stands in a file
 that a config names, which is its name then, eval.metrics=("path/to/file.py:probability",):
 
     probability = dataclasses.replace(
@@ -49,8 +49,8 @@ class Metric:
     reach: str = "solved length"
     """Of a metric in percent: what tables call the longest length up to which it is at least 90."""
     logarithm: bool = False
-    """Whether reports show the natural logarithm of the value, and `unit` is that of the logarithm:
-    of perplexities a mean and its scatter are those of the worst.
+    """Whether reports show the natural logarithm of the value, and `unit` is the logarithm's: a
+    mean of perplexities and its scatter are the worst one's.
     """
 
     def __post_init__(self):
@@ -225,7 +225,7 @@ class Prompt(NamedTuple):
     """A text with its answer."""
 
     tokens: Int[np.ndarray, "N"]
-    """At most E + 1 tokens, less those that stand before it."""
+    """At most E + 1 tokens, less the ones that stand before it."""
     answer: Int[np.ndarray, "A"]
     """The numbers of the tokens that are scored."""
     depths: Float[np.ndarray, "A"]

@@ -51,7 +51,7 @@ def attend_blockwise(
     """As `dense.attend`, in memory O(T + S) with gradients, or O(block S) with whole rows.
 
     `block` is the number of tokens in a block. Tiles that the mask hides are skipped; with a window
-    W a query reads O(W) keys. The indices of queries must be among those of the keys.
+    W a query reads O(W) keys. Every query must be one of the keys.
     """
     T = q.shape[0]
     terms = relative_terms(pe, queries.pos, keys.pos, room=block)

@@ -75,8 +75,8 @@ ATTENTION = "attention"
 def refusal(pe: Bound, queries: Rows, keys: Rows, heads: int, target: Target = "tpu") -> str:
     """Why the kernel cannot serve these encodings; "" if it can.
 
-    Queries must be the last rows of the keys, whose indices are consecutive or absent: those of a
-    full forward pass, without a memory or a cache.
+    Queries must be the last rows of the keys, whose indices are consecutive or absent: a full
+    forward pass, without a memory or a cache.
     """
     if hooks := [hook for hook in REFUSED if pe.has(hook)]:
         return f"{hooks[0]} has no form for tiles"
@@ -523,8 +523,8 @@ def _slopes(tile: _Tile, head: int) -> tuple[Array, Array, Array]:
     return p * gate, p * (dw * gate - tile.numbers("q_delta", head)), p * dw
 
 
-# The gradients of one side's vectors and coordinates. The queries' program also adds up those of
-# tables and of parameters.
+# The gradients of one side's vectors and coordinates. The queries' program also adds up the
+# gradients of tables and parameters.
 def _gradients(plan: _Plan, side: Side, arrays: dict[str, Any]) -> dict[str, Array]:
     other, axis = ("k", 0) if side == "q" else ("q", 1)
     vectors = [name for name in ROWS if name[0] == side and name in arrays]
@@ -717,7 +717,7 @@ class _Tpu:
 
 
 class _Gpu:
-    # Triton: the grid is over the blocks of a side, with a loop over those of the other side in
+    # Triton: the grid is over the blocks of a side, with a loop over the other side's blocks in
     # each program. Programs run at once, so that sums over programs are atomic additions. From JAX
     # 0.12 on, Pallas warns that it will give up Triton.
 

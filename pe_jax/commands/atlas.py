@@ -6,9 +6,9 @@
 Writes DIR/atlas.html, properties.md and .csv, of several encodings two overview figures, and
 DIR/figures with every figure as .png and .pdf. Without --encodings it has all of the table, with
 their parameters at their initial values; with --workdir the encodings of finished runs, with
-trained parameters and the attention of the trained models; those that --encodings names are added,
-at their initial values. With --carriers also carriers.md and .csv: what each trained model loses
-where one part alone, such as an encoding or the causal mask, does not know the positions.
+trained parameters and the attention of the trained models; --encodings adds some at their initial
+values. With --carriers also carriers.md and .csv: what each trained model loses where one part
+alone, such as an encoding or the causal mask, does not know the positions.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def folder(out: str | None) -> Path | None:
 
 
 def finished(workdir: Path) -> list[Path]:
-    """The folder of a run itself, or those of the finished runs in a work directory. ValueError
-    without any.
+    """The folder of a run itself, or of each finished run in a work directory. ValueError without
+    any.
     """
     from pe_jax.report import study
 

@@ -1,5 +1,4 @@
-"""Finished runs at other lengths, by other metrics, with other swaps or on other text; nothing is
-trained.
+"""Finished runs at other lengths, by other metrics, with other swaps or text, without training.
 
     pe-jax evaluate --workdir=DIR/RUN --lengths=128,4096
                     [--metrics=nonoverlapping] [--swaps=window]
@@ -8,7 +7,7 @@ trained.
                     [--out=DIR2]
 
 --workdir is one run's folder, or a work directory: then its finished runs are evaluated, of several
-train.rates the best. Defaults are those of each run's config. Scores are kept in RUN/scores.jsonl,
+train.rates the best. Defaults are each run's config. Scores are kept in RUN/scores.jsonl,
 after Ctrl-C too, and not computed again. --out writes the tables, figures and page of these
 evaluations, as `pe-jax report` does. RUN/result.json does not change.
 """

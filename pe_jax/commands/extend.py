@@ -143,7 +143,7 @@ def _run(about: Described) -> Run:
 
 
 def _usual_swaps(about: Described) -> list[str]:
-    # The model's own scaling, and those of SWAPS, of an encoder a window, too, that change it
+    # The model's own scaling and SWAPS that change it; of an encoder a window, too
     from pe_jax.encodings.scaled import Scaled
     from pe_jax.specs.swap import swap
 

@@ -1,5 +1,4 @@
-"""Many runs, each in a process of its own. Finished ones are skipped, and one that fails stops no
-other.
+"""Many runs, a process each. Finished ones are skipped, and one that fails stops no other.
 
     pe-jax sweep --config=FILE --workdir=DIR [--jobs=N] [--dry_run] [--out=DIR2]
     pe-jax sweep --config=FILE --workdir=DIR --shard=2/8
@@ -125,7 +124,7 @@ def _carried_out(part: list[Study], studies: list[Study], environment: dict[str,
 
 
 def show(items: Sequence[Item], left: set[str]) -> None:
-    """Prints a row for each run, with the ids of those that are `left`: what --dry_run lists."""
+    """Prints a row for each run, with its id if it is `left`: what --dry_run lists."""
     from pe_jax.commands.console import stdout
     from pe_jax.report import labels, sheet
     from pe_jax.report.words import count

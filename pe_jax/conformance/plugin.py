@@ -8,7 +8,7 @@
            [-k yarn] [--pe-jax-pairs=interleaved]
 
 `outputs(case)` returns the outputs of a case by name, as of check.diagnose, frequencies alone, or
-None for a case that is not yours. Each case is then a test of its own, after those that pytest
+None for a case that is not yours. Each case is then a test of its own, after the tests that pytest
 collects. A failure names the fault. In a copy of this folder it is `-p vectors.plugin`.
 """
 
@@ -35,7 +35,7 @@ class Conformance:
         return check.load(name)
 
     def agrees(self, case, **outputs):
-        """AssertionError, with the fault, unless the outputs are those of the case."""
+        """AssertionError, with the fault, unless the outputs are as in the case."""
         said = check.diagnose(case, pairs=self.pairs, **outputs)
         assert said.startswith("agrees"), f"{case['name']}: {said}"
 

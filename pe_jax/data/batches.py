@@ -99,7 +99,7 @@ class Segments:
     in an order drawn from the seed, the same in every epoch. A row reads one piece after another;
     row b begins b / batch of the way through all of them, and after the last piece comes the first.
     Pieces are shorter than documents so that a short training sees many documents. Windows and
-    errors are those of `Batches`; `bos` replaces the first token of every piece.
+    errors are as of `Batches`; `bos` replaces the first token of every piece.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ class Source(NamedTuple):
     name: str
     """As it was given, such as stdlib, files:PATH or tfds:NAME."""
     parts: Mapping[str, Iterable[Document]]
-    """The documents of each split; of "" those that come without one."""
+    """The documents of each split; "" has the ones that come without."""
     rules: tuple[str, str]
     """How documents without a split are split, if there are FEWEST_FILES and if there are fewer."""
     identity: Any = None

@@ -111,8 +111,8 @@ NOT_SOURCE = re.compile(r"_sysconfigdata|config-|pydoc_data/")
 
 
 def stdlib() -> Source:
-    """The .py files of the standard library outside test folders, split by file; those that are not
-    UTF-8, empty, or copies of another are left out. ValueError for a Python that is installed
+    """The .py files of the standard library outside test folders, split by file, without
+    copies, empty files and any that are not UTF-8. ValueError for a Python that is installed
     without them.
     """
     root = Path(sysconfig.get_path("stdlib"))
@@ -141,7 +141,7 @@ def files(where: str, root: str = "") -> Source:
     .jsonl, with or without .gz, .xz or .zst, or in .parquet is read, at any depth, hidden ones
     excepted; a file or a glob may have any name. A row of .jsonl or .parquet is a document, its
     field "text". A file that ends in .bin has tokens of nanoGPT or llm.c, by the tokenizer.json
-    beside it; in a folder without that it is left out.
+    of its folder; in a folder without one it is left out.
 
     A folder with the folders train, valid (or validation) and test is split by these; without valid
     a twentieth of train is validation text. Otherwise ten or more documents are split by name, and

@@ -6,8 +6,8 @@ of white space as one space, so that line ends, indentation and capitals make no
 are counted in that form.
 
 A passage is WINDOW bytes, about the 13 words of GPT-3's check (Brown et al., 2020,
-arXiv:2005.14165). Windows of the training text are hashed at every STRIDE-th byte, and those of
-the text that is checked at every byte. So what both have in common is found wherever it begins,
+arXiv:2005.14165). Windows of the training text are hashed at every STRIDE-th byte, windows
+of the checked text at every byte. So what both have in common is found wherever it begins,
 if it is at least WINDOW + STRIDE - 1 bytes long; up to STRIDE - 1 bytes at either end are not
 counted. A document that is equal to one of the training text counts whole, however short it is.
 Shorter lines that are shuffled or numbered, and text that is rewritten, are not found.

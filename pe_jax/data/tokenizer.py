@@ -74,8 +74,8 @@ class Tokenizer:
         return np.min_scalar_type(len(self.pieces) - 1)
 
     def encode(self, documents: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
-        """The tokens of each document (uint8 [n], UTF-8), in `dtype`. ValueError where the bytes of
-        the tokens are not those of the document.
+        """The tokens of each document (uint8 [n], UTF-8), in `dtype`. ValueError where the
+        tokens have other bytes than the document.
         """
         return tuple(self.stream(documents))
 
@@ -237,9 +237,7 @@ def no_text(task: str, identity: str, count: int) -> Tokens:
 
 
 def vocabulary(spec: str) -> int:
-    """The number of tokens of the tokenizer that `spec` names, known without any text. Raises as
-    `tokenize` does.
-    """
+    """The number of tokens of the tokenizer that `spec` names. Raises as `tokenize` does."""
     kind, rest = _parse(spec)
     if kind in IN_FILES:
         return len(named(spec).pieces)

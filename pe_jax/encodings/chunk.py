@@ -4,7 +4,7 @@ arXiv:2402.17463).
 Positions are cut into chunks of s, and w = c - s, c the training length. RoPE at distance i - j for
 keys in the query's chunk, and in the one before it for the first w queries of a chunk; at distance
 c - 1 - (j mod s) for all other pairs. Nothing is learned. Up to c tokens this is RoPE. Beyond, no
-distance reaches c; far chunks are told apart by content alone, their keys by their places in them.
+distance reaches c; far chunks differ by content alone, their keys by their places in them.
 
 s is 3 c / 4, as in the paper. The authors' code has chunks of 11 c / 16, w of c / 16 and at most
 3 c / 4 for c - 1, and divides positions further at very long texts.

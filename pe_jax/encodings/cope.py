@@ -4,11 +4,11 @@ logit_ij = q_i . (k_j + e[p_ij]) / sqrt(K). The position p_ij = sum_{t = j .. i}
 of keys from j to i, each counted by a gate between 0 and 1, g_it = sigmoid(q_i . k_t / sqrt(K)), so
 that positions may count words or sentences; e[p] is interpolated between rows. Learned, once for
 all layers: e, [rows, K], 0 at first as in the authors' code. Counts above the last row take that
-row, so beyond the training length such keys are not told apart.
+row, so beyond the training length such keys cannot be distinguished.
 
 The authors' table has 64 rows for texts of 1,024 tokens. At first gates are near one half, so a
 query at the end of L tokens counts to L / 2, and no row beyond learns anything. None is
-min(64, train_len // 2 + 1), all of which training reaches.
+min(64, train_len // 2 + 1), and training reaches all.
 
 Gates are of the content, before rotations and biases of other members, and 0 at hidden keys. Only a
 causal model counts back from its query. Deviations: e is divided by sqrt(K) as in the authors'

@@ -9,7 +9,7 @@ which below N is `learned`, bit for bit. Learned: p, the parameters of `learned`
 swapped in on a model trained with that; trained by itself at more than `length` tokens, it learns
 both levels. Beyond N, which is the training length by default, the sums are of rows that training
 has seen, though not together; beyond N^2 they are NaN. a = 0.5 is refused, where the two levels
-cannot be told apart.
+cannot be distinguished.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Partial key offset: in a part of each head a query meets the key of the token before (Dial, 2025;
 modded-nanogpt, pull request 169).
 
-The last part * K components of k_j, rounded down, are those of k_{j-1}; the first token keeps its
+The last part * K components of k_j, rounded down, are taken from k_{j-1}; the first token keeps its
 own. A query that matches one token then finds the value of the next: one layer continues a pattern
 that the text has shown, where attention needs two. `rope(rotary_pct=0.5)+key_offset` turns the
 first half of a head and offsets the other one, as the author does in the layers with the widest

@@ -1,4 +1,4 @@
-"""MrRoPE: RoPE read as digits of several bases, each of which is scaled by its own factor (Tian et
+"""MrRoPE: RoPE read as digits of several bases, each scaled by its own factor (Tian et
 al., 2026; arXiv:2601.22181).
 
 w'_i = w_i s^(-g(q) / g(n)), s = L' / L, q = i - l held within 0 .. n, n = h - l. l is the pair that

@@ -21,7 +21,7 @@ CHUNK = {True: 64, False: 16}
 
 def draw(key: Key[Array, ""], dims: Dims, taps: int = 0) -> dict[str, Array]:
     """The matrices of queries, keys and values, from N(0, 1 / D), of the output, scaled as
-    attention's, the scales of `normed`, 1, and unless `taps` is 0 those of a convolution.
+    attention's, the scales of `normed`, 1, and unless `taps` is 0 of a convolution.
     """
     D, H, K = dims.model, dims.heads, dims.head
     of_qkv, of_out, of_taps = jax.random.split(key, 3)

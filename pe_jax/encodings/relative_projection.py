@@ -4,7 +4,7 @@
 b_h(i, j) = sum_d (x_i W_h + c_h)_d bank[d, i - j], x_i the normalised input of the layer. Learned,
 in each layer: W, [D, H, curves], c, [H, curves], both from U(-1, 1) / sqrt(D), and the bank,
 [curves, distances], from N(0, 0.02^2). At distances beyond the bank the bias is 0: beyond the
-training length such keys are told apart by content alone. Later keys have a bias of 0, too.
+training length such keys differ by content alone. Later keys have a bias of 0, too.
 """
 
 import dataclasses

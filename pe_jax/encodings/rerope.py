@@ -1,7 +1,7 @@
 """Rectified RoPE: no distance above a window (Su, 2023; kexue.fm/archives/9708).
 
 RoPE at distance min(i - j, w). Nothing is learned. Beyond the training length L no pair meets an
-angle that was not seen, whatever the length, and all keys further than w are told apart by content
+angle that was not seen, whatever the length, and all keys further than w differ by content
 alone. Below L it is not RoPE where w < L; the author measures little loss from that at w = L / 4,
 and here w is half of L. His code also sharpens the logits by the length: `rerope+log_n`.
 """

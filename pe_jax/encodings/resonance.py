@@ -3,8 +3,8 @@ arXiv:2403.00071).
 
 w'_i = 2 pi / round(2 pi / w_i), w_i = base^(-2i / K) of RoPE. Nothing is learned. A pair whose
 wavelength is below the training length repeats exactly: beyond it the same angles return, where
-RoPE's fall between those that were seen. The slower pairs reach unseen angles as RoPE's do; for
-them the paper adds YaRN. Positions are reduced modulo the wavelength before they become angles, so
+RoPE's fall between seen ones. The slower pairs reach unseen angles as RoPE's do; for them the paper
+adds YaRN. Positions are reduced modulo the wavelength before they become angles, so
 angles are exact at any position, where RoPE's lose digits.
 """
 

@@ -1,7 +1,7 @@
 """StreamingLLM: a window and the first keys, at the positions that they have in a cache of both
 (Xiao et al., 2023; arXiv:2309.17453).
 
-A query sees the last `window` keys and the first `sinks`. Those of the window are at their
+A query sees the last `window` keys and the first `sinks`. Keys of the window are at their
 distance, as in RoPE; the first keys are placed as if no key was between: at the distance min(i,
 sinks + window - 1) - j. Nothing is learned. Beyond the training length no distance is new, and what
 is in neither part cannot be read. `window(sinks=4)` hides the same keys and leaves the distances of

@@ -1,7 +1,7 @@
 """YaRN: NTK-by-parts interpolation and a temperature (Peng et al., 2023; arXiv:2309.00071).
 
 w'_i = g_i w_i + (1 - g_i) w_i / s, s = L' / L: pairs that turn more than beta = 32 times within the
-training length L stay as they are (g = 1), those that turn less than alpha = 1 times are
+training length L stay as they are (g = 1), pairs that turn less than alpha = 1 times are
 interpolated (g = 0). The logits are multiplied by 1 / t, sqrt(1 / t) = 0.1 ln s + 1 (mscale = 0.1).
 Nothing is learned. Beyond the training length no pair meets a new angle. Where a part of each head
 turns (rotary_pct), ramp and temperature are of this part, and the others stay as they are.

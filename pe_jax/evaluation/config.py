@@ -28,7 +28,7 @@ class EvalConfig:
     """Evaluation lengths: tokens of text, at least 2, or the n of a task's samples; the training
     length joins them, with by=place only where a longer one is among them."""
     metrics: tuple[str, ...] = ()
-    """Names of metrics.METRICS, or path/to/file.py:NAME of your own; (): those of the task, of text
+    """Names of metrics.METRICS, or path/to/file.py:NAME of your own; (): the task's, for text
     same_targets and nonoverlapping."""
     swaps: tuple[str, ...] = ("window",)
     """Specs of encodings that are swapped in on the trained model, one evaluation each."""

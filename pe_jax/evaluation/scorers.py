@@ -26,8 +26,8 @@ COMPARED = {"divergence": 1, "choices": 2}
 
 
 class TextScorer:
-    """Scores windows of text and prompts: `cuts` are those of each metric and length, and of
-    eval.reference.
+    """Scores windows of text and prompts: `cuts` are the windows of each metric and length, and
+    of eval.reference.
 
     KL and LongPPL compare with the models as they are within eval.reference: with the rows of their
     distributions, and by key tokens. Both are computed once for every way and length.

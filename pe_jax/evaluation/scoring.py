@@ -83,7 +83,7 @@ def target_nats(
     """-ln p of each window's last targets, in nats, float32 [B, last].
 
     Args:
-        params: those of one seed.
+        params: of one seed.
         tokens: [B, E + 1]. Of a model that is not causal the last E are the targets and, with those
             below 0 hidden, the input; of a pretrained encoder [CLS] and [SEP] take the place of the
             first and the last one.
@@ -97,7 +97,7 @@ def target_nats(
         memory: tokens before a segment that each layer also sees, as they entered it.
         measure: another function of logits and targets than -ln p, without a memory; None: the rows
             [B, last, D] that logits are computed from (`LM.logits_of`).
-        same: the reference rows are those of the windows, and are not computed again.
+        same: the reference rows are the windows' own, and are not computed again.
         blockwise: attention is blockwise whatever the model's config says.
     """
     model, inputs, until = _merged(graphdef, params, blockwise), tokens[:, :-1], None

@@ -62,7 +62,7 @@ class Windows:
     """Of a part, the `last` of the whole: one program serves all parts."""
 
     def of(self, replica: Replica) -> Windows:
-        """All windows for a seed; for a place or a sample those of its number."""
+        """All windows for a seed; for a place or a sample the ones of its number."""
         if replica.kind == "seed":
             return self
         first = replica.number * self.each

@@ -271,7 +271,7 @@ METRICS: dict[str, Metric] = {
         SampleMetric(
             "accuracy",
             "Samples of every length are drawn, the same {alike}. Of all their scored tokens the "
-            "accuracy counts those that are the most likely one where they are predicted.",
+            "accuracy counts the ones that are the most likely token where they are predicted.",
             unit="accuracy in %",
             by_depth=True,
             value=_accuracy,
@@ -310,7 +310,7 @@ METRICS: dict[str, Metric] = {
         *_of_ruler("niah_single_2", "One number is hidden in a text", ruler.single_2),
         *_of_ruler(
             "niah_multikey_1",
-            "Four numbers are hidden in a text, of which one is asked for",
+            "Four numbers are hidden in a text, and one is asked for",
             ruler.multikey_1,
         ),
         *_of_ruler(

@@ -4,8 +4,8 @@
     logits, cache = model(tokens, cache.grown(room))
 
 A cache is a value: a pytree that goes into the model and comes out with the new tokens in it. The
-model calls the methods of a `Past`, a layer those of a `LayerPast`: it hands over the rows of new
-tokens and gets the rows of all tokens so far.
+model calls a `Past`, and each layer its `LayerPast`: it hands over the rows of new tokens and gets
+the rows of all tokens so far.
 
     Past, LayerPast       nothing: the full forward pass
     Cache, LayerCache     all tokens, for decoding

@@ -89,8 +89,8 @@ class TextModel:
         return self.tokenizer.framed(tokens)
 
     def decode(self, tokens: ArrayLike) -> str:
-        """The text of token ids [L]. Bytes that are no UTF-8, as those of a part of a character,
-        become U+FFFD. ValueError for anything but ids [L].
+        """The text of token ids [L]. Bytes that are no UTF-8, as a part of a character, become
+        U+FFFD. ValueError for anything but ids [L].
         """
         ids = self._ids(tokens, 1)
         return self.tokenizer.decode(ids).decode("utf-8", errors="replace")
@@ -113,7 +113,7 @@ class TextModel:
     def logits(self, tokens: str | bytes | ArrayLike, swap: str = "") -> Float[np.ndarray, "..."]:
         """Next-token logits, float32: [L, V] for a text or its token ids [L], [B, L, V] for [B, L].
 
-        `swap` is a spec as in eval.swaps. Random positions are those of evaluation. ValueError
+        `swap` is a spec as in eval.swaps. Random positions are as in evaluation. ValueError
         without a token, for invalid ids, and beyond the positions that the encodings serve.
         """
         given = self.encode(tokens) if isinstance(tokens, str | bytes) else tokens

@@ -317,8 +317,8 @@ def of_logits(
     until: int | None = None,
 ) -> Float[Array, "B T ..."]:
     """measure(logits [B, T, V], targets), which acts on each token alone, from the `rows` of
-    `LM.__call__(rows=True)`. Targets are a tree of arrays [B, T, ...]. The logits are those of the
-    ids below `until`, as of a slice.
+    `LM.__call__(rows=True)`. Targets are a tree of arrays [B, T, ...]. Logits are of the ids
+    below `until`, as of a slice.
 
     More than MOST logits are computed in chunks of tokens, and again in the backward pass: a step
     of training then has four products with the vocabulary, not three.
@@ -402,7 +402,7 @@ class Layer(nnx.Module):
             q_size, k_size = (K * n if config.qk_norm == "heads" else K for n in counts)
             self.query_norm = config.make_norm(q_size, rngs)
             self.key_norm = config.make_norm(k_size, rngs)
-        if not attends:  # drawn all the same, so that all other weights are those of attention
+        if not attends:  # drawn all the same, so that other weights are as with attention
             norms = ("query_norm", "key_norm") if config.qk_norm else ()
             for name in ("query", "key_value", "out", *norms):
                 delattr(self, name)
@@ -576,8 +576,8 @@ def noisy(params: Params, seed: int) -> Params:
 
 
 def decayed(params) -> dict:
-    """Booleans, true where weight decay acts: on dense kernels, and of the parameters of encodings
-    on those of a mixer that are named as kernels.
+    """Booleans, true where weight decay acts: on dense kernels, and of encodings on the
+    parameters of a mixer that are named as kernels.
     """
 
     def acts(path, _):

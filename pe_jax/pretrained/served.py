@@ -42,7 +42,7 @@ UNREAD = {
 def programs(encodings: Sequence[Encoding], scaling: Mapping[str, Any], length: int) -> list[str]:
     """The programs that serve these encodings at every length up to `length` as they are scored, by
     the fields `scaling` of config.json, inside rope_parameters (of layers without a window) or
-    rope_scaling, or beside them.
+    rope_scaling, or next to them.
     """
     fields = dict(scaling.get("rope_scaling") or scaling.get("rope_parameters") or {})
     fields = fields.get("full_attention", fields)

@@ -85,7 +85,7 @@ def _with_special(lm: LmConfig, text: str) -> LmConfig:
     return dataclasses.replace(lm, special=special)
 
 
-# Other dtypes are those of quantised weights, whose scales stand elsewhere.
+# Other dtypes belong to quantised weights, whose scales stand elsewhere.
 def _tensor(file: Any, name: str) -> Any:
     if (kind := file.get_slice(name).get_dtype()) not in ("F64", "F32", "F16", "BF16"):
         raise ValueError(

@@ -3,7 +3,7 @@
 run        a config in sections (config), checked, with the id of what one seed learns (identity)
 folder     paths and files
 execute    text, seed groups (seed_groups, losses), scores, result
-rates      a run at each of several learning rates, of which the best is evaluated
+rates      a run at each of several learning rates; the best is evaluated
 scores     the scores of its models, kept line by line
 init_from  initialisation from a checkpoint
 completion  what a pretrained model says of a config

@@ -87,9 +87,7 @@ def _digest(package: Path) -> str:
 
 
 def peak_memory_mib() -> float | None:
-    """The largest resident size of this process so far, in MiB; None where the system does not say
-    (Windows).
-    """
+    """The largest resident size of this process so far, in MiB; None on Windows."""
     try:  # not ru_maxrss, which on Linux is at least what the parent had when it started this one
         return int(re.findall(r"VmHWM:\s+(\d+) kB", STATUS.read_text())[0]) / 2**10
     except (OSError, IndexError):
@@ -122,7 +120,7 @@ SOUND = (0, 10, 2)  # before this version jaxlib refuses programs that it has ma
 
 
 def keep_programs() -> None:
-    """From now on this process loads the programs that it finds, and keeps those that it compiles.
+    """From now on this process loads the programs that it finds, and keeps what it compiles.
 
     Nothing changes where the user has chosen another place, where the folder cannot be made, and
     with a jaxlib before SOUND.

@@ -31,9 +31,7 @@ class Resources:
 
 
 def cores() -> int:
-    """The cores that this process may use; all of them where the system does not say (macOS,
-    Windows).
-    """
+    """The cores that this process may use; on macOS and Windows all cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -62,7 +62,7 @@ class Run:
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Run:
         """From a dictionary with the sections pe, task, lm, train, eval, data, run, log and
-        resources, of which all but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}
+        resources; all but `pe` may be left out; {"pe": "rope"} is {"pe": {"spec": "rope"}}
         and {"task": "dyck"} is {"task": {"name": "dyck"}}. ValueError, TypeError or OSError for a
         config that cannot be run, as where its tokenizer.json is not there. Several `train.rates`
         are several runs (runs/rates.py).

@@ -112,7 +112,7 @@ class Scores:
 
     def begin(self, text: CorpusRecord) -> None:
         """To be called before scores of a text are added. Says so if the text has scores of another
-        protocol alone. Refused if the scores so far are those of another text.
+        protocol alone. Refused if the scores so far are of another text.
         """
         scored = [line.text for line in self.lines if line.text]
         if scored and scored[0].hash != text.hash:

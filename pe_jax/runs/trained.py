@@ -100,10 +100,10 @@ class Trained(TextModel):
 def load(model: str | Path, **options: Any) -> Trained | Pretrained:
     """A model that reads and continues text: `logits`, `encode`, `decode`, `generate`.
 
-    `model` is the folder of a run, then `options` are those of Trained.of, as seed=1, and the model
-    can `evaluate`, too; or "hf:DIR" or "gguf:PATH", a pretrained model on this disk, then they are
-    those of pretrained.load, as weights="bfloat16". ValueError, Refused or FileNotFoundError where
-    no model is there.
+    `model` is the folder of a run, with the options of Trained.of, as seed=1, and the model
+    can `evaluate`, too; or "hf:DIR" or "gguf:PATH", a pretrained model on this disk, with the
+    options of pretrained.load, as weights="bfloat16". ValueError, Refused or FileNotFoundError
+    where no model is there.
 
     >>> load("runs/mine/rope-1a2b3c4d").generate("def ", 100)
     """

@@ -124,7 +124,7 @@ def check_members(encodings: Sequence[Encoding], names: Sequence[str]) -> None:
         if limit is not None and limit <= highest:
             raise ValueError(
                 f"{name} serves the positions 0 .. {limit - 1}, and {whose} hands on positions to "
-                f"{highest} or more: give {name} room for them, or lower those of {whose}"
+                f"{highest} or more: give {name} room for them, or lower the positions of {whose}"
             )
         if encoding.from_zero:
             raise ValueError(

@@ -30,7 +30,7 @@ def replaces(new: type[Encoding], old: type[Encoding]) -> bool:
 
 
 def swap(encodings: tuple[Encoding, ...], spec: str) -> tuple[Encoding, ...]:
-    """The encodings of a trained model with those of `spec` swapped in.
+    """The encodings of a trained model with the members of `spec` swapped in.
 
     Each takes the place of the one encoding of its layers that it `replaces`, and keeps its values
     of the fields that the spec does not set, but no attention_factor where it sets mscale. If its

@@ -74,7 +74,7 @@ class History:
         self.path, self.watch = path, watch
 
     def rewind(self, seeds: Sequence[int], step: int) -> bool:
-        """Removes the lines of evaluation, and those of training `seeds` beyond `step`: a training
+        """Removes the lines of evaluation, and of training `seeds` beyond `step`: a training
         that goes on from `step` writes them again. Lines of another program with any of these seeds
         go, too: it never got a checkpoint. Gives whether the line of `step` is there.
         """

@@ -33,8 +33,8 @@ def cache() -> Path:
 
 
 def existing(place: Path, what: str, more: str = "") -> Path:
-    """`place`; FileNotFoundError if nothing lies there, "no {what} {place}" with the names beside
-    it that are similar, and `more`.
+    """`place`; FileNotFoundError if nothing lies there, "no {what} {place}" with similar
+    names in its folder, and `more`.
     """
     if not place.exists():
         names = os.listdir(place.parent) if place.parent.is_dir() else []

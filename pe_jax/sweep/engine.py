@@ -115,9 +115,7 @@ class Local:
         return ended
 
     def stop(self) -> None:
-        """Sends SIGTERM to all tasks at work, drops those that have not started, and returns when
-        they have ended.
-        """
+        """Sends SIGTERM to running tasks, drops waiting ones, and returns when all have ended."""
         for process in self.processes.values():
             process.terminate()
         try:

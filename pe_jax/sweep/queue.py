@@ -78,8 +78,7 @@ def run_all(
     jobs: int = 0,
     address: str = "",
 ) -> dict[str, str] | None:
-    """Does the items that are not done: {id: reason} of the runs that failed; None when a signal
-    stopped the sweep.
+    """Does what is not done: {id: reason} of runs that failed; None when a signal stopped it.
 
     `command` is what the records say reproduces them, `environment` the environment variables of
     the processes. The engine does up to `jobs` at a time, on the cluster at an address.

@@ -1,8 +1,8 @@
 """Addition of two decimal numbers, a digit a symbol, in the formats of five papers.
 
 n is the number of digits of the longer number. The numbers of digits of both are drawn uniformly
-from the 2n - 1 pairs whose greater one is n; then each number uniformly from those of so many
-digits, with 0 among those of one digit. The input is a + b, without the words of a prompt, and
+from the 2n - 1 pairs whose greater one is n; then each number uniformly from all of so many
+digits, 0 counting as one digit. The input is a + b, without the words of a prompt, and
 SEPARATOR is the =. The answer is the sum, then END.
 
     order            padded  hints  example of 653 + 49, n = 3

@@ -10,9 +10,9 @@ place of the first and the last token of a window, which are never hidden (lm.sp
 
 With rate="uniform" the rate t of each window is drawn from (0, 1], and the loss is the sum of
 -ln p over the hidden tokens, divided by t and by n. Its mean over t bounds -ln p of the text from
-above, in nats a token, as a causal model's loss is that of -ln p itself.
+above, in nats a token, as a causal model's loss is -ln p itself.
 
-BERT hides 15 %, of which 10 % are read as another token and 10 % as they are: rate=0.15,
+BERT hides 15 %; of these 10 % are read as another token and 10 % as they are: rate=0.15,
 replaced=0.1, kept=0.1. ModernBERT hides 30 % (Warner et al., 2024, arXiv:2412.13663).
 """
 

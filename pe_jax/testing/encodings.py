@@ -96,7 +96,7 @@ def check_reads(
     config: LmConfig, encodings: Sequence[Encoding], texts: Int[np.ndarray, "2 L"]
 ) -> None:
     """ValueError unless the rows of a text are finite, and in a causal model stay as they are where
-    the tokens after them are replaced by those of a second text. Parameters of encodings have noise
+    the tokens after them are replaced by a second text. Parameters of encodings have noise
     added, since some are drawn so that they have no effect.
     """
     (text, other), length = texts, texts.shape[1]
@@ -174,7 +174,7 @@ def _in_one_layer(encodings: Sequence[Encoding]) -> tuple[Encoding, ...]:
 
 
 def _check_distances(e: Encoding) -> None:
-    # Hooks of the distance are evaluated at those that occur, and those from constant_from on once.
+    # Hooks of the distance are evaluated at distances that occur, from constant_from on once.
     drawn, end = e.init(jax.random.key(0)), e.constant_from()
     params = noisy(drawn, 0) | {name: drawn[name] for name in e.fixed}
     far = jnp.asarray((end or 0) - 1 + 2 ** np.arange(20, dtype=np.int32))

@@ -47,7 +47,7 @@ OUTPUTS = {
 heads, K head size, D model size, J any size."""
 NUMBERS = ("positions", "far_positions")
 BROADCAST = ("scale", "bias", "gate")
-"""Hooks that return numbers of any kind, and those that may return what broadcasts."""
+"""Hooks that return numbers of any kind, and hooks that may return what broadcasts."""
 
 
 class Fault(Exception):

@@ -1,6 +1,4 @@
-"""The memory that a compiled program of training or evaluation needs, and the memory that is
-free.
-"""
+"""The memory that compiled programs need, and the memory that is free."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ SHARE = 0.9
 
 
 def check_compiled(program: Any, mesh: Mesh | None) -> None:
-    """Refused where the compiled program of training, of which nothing is allocated yet, needs more
-    memory than is free.
-    """
+    """Refused where the compiled program of training needs more memory than is free."""
     stats, free = program.memory_analysis(), free_bytes(_devices(mesh))
     if stats is None or free is None:
         return

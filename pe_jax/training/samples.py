@@ -1,4 +1,4 @@
-"""The samples of a task that a training step meets: of which length, and drawn by which keys.
+"""The samples of a task that a training step meets: their lengths, and the keys that draw them.
 
 Lengths up to the training length L are shared out to at most SHAPES parts, and a sample is padded
 to the size of the longest of its part. Each step has samples of one length n, drawn uniformly:

@@ -52,7 +52,7 @@ def structure(config: LmConfig, encodings: Sequence[Encoding]) -> tuple[nnx.Grap
 
 @functools.cache  # the encodings of a sweep share one model
 def model_size(config: LmConfig, mixers: tuple[Encoding, ...]) -> int:
-    """How many numbers one seed learns besides those of encodings; `mixers` replace attention."""
+    """How many numbers one seed learns outside its encodings; `mixers` replace attention."""
     every = structure(config, mixers)[1].items()
     of_model = [params for name, params in every if name not in ("shared", "owned")]
     return sum(leaf.size for leaf in jax.tree.leaves(of_model))
