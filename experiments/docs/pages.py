@@ -23,6 +23,8 @@ from pathlib import Path
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+import pe_jax
+
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<=\]\()(?!\w+:)([^)\s#]+)")
 ORDER = ("NOTES", "README", "overview", "table", "published", "baseline")
@@ -33,6 +35,7 @@ NOTEBOOKS = "quickstart", "positions"
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """All files of the site, and the navigation."""
+    config.site_name = f"pe_jax {pe_jax.__version__}"
     pages = markdown() | reference() | studies()
     pages |= sources(pages)
     assets = [path for kind in ("css", "js", "png") for path in (ROOT / "docs").glob(f"*.{kind}")]
@@ -158,7 +161,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def reference() -> dict[str, str]:
     """{path: text} of all pages of the reference."""
-    import pe_jax
     from pe_jax.commands.cli import COMMANDS
     from pe_jax.encodings import ENCODINGS
     from pe_jax.tasks import TASKS
@@ -183,7 +185,6 @@ def listed(about: Mapping[str, str]) -> str:
 
 
 def public(name: str) -> str:
-    import pe_jax
 
     shown = f"::: pe_jax.{pe_jax._HOME[name]}.{name}\n    options:\n      heading_level: 1\n"
     return f"---\ntitle: {name}\n---\n\n{shown}"
