@@ -174,11 +174,13 @@ def panels(
 
 
 def name_panel(axes: Axes, name: str, inches: float) -> None:
-    """Writes the name above a panel that is so many inches wide, in at most two lines, with smaller
-    letters where these are long.
+    """Writes the name above a panel that is so many inches wide, in at most three lines, with
+    smaller letters where these are long.
     """
-    lines = textwrap.wrap(name, max(26, int(13 * inches)), max_lines=2, placeholder="…")
-    axes.set_title("\n".join(lines), fontsize=min(7.0, 92 * inches / max(map(len, lines))))
+    members, width = name.replace("+", "+ "), max(28, int(13 * inches))
+    lines = textwrap.wrap(members, width, max_lines=3, placeholder=" …")
+    text = "\n".join(lines).replace("+ ", "+")
+    axes.set_title(text, fontsize=min(7.0, 92 * inches / max(map(len, lines))))
 
 
 def legend(figure: Figure, handles: Mapping[str, Artist]) -> None:
