@@ -3,8 +3,8 @@
     python -m experiments.studies.verdicts STUDY [FOLDER]
 
 STUDY is rope_base, code_8, noise, hybrids, carriers, markov_masked, masked_text, objectives,
-chinese, tasks_solved or code_5m; FOLDER has its records, by default results/STUDY. The docstring of
-configs/STUDY.py has the predictions that are numbered here.
+chinese, hierarchical, tasks_solved, code_5m or scaling_ruler; FOLDER has its records, by default
+results/STUDY. The docstring of configs/STUDY.py has the predictions that are numbered here.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from configs import (
     markov_masked,
     noise,
     rope_base,
+    scaling_ruler,
     tasks_solved,
 )
 from configs.carriers import DELTA, KIMI
@@ -512,6 +513,41 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
     yield f"5. rope not to 1.1 L: {verdict(ropes, below=1.1)}"
 
 
+# scaling_ruler
+
+
+def of_scaling_ruler(study: Study) -> Iterator[str]:
+    (run,) = study.runs.values()
+    fixed, *others = scaling_ruler.SWAPS
+
+    def of(swap: str, metric: str, length: int = 16384) -> Values:
+        return study.scores[run.id, Way(swap=swap), metric, length].values
+
+    def far(swap: str) -> Values:
+        return of(swap, "records")
+
+    found = tested({swap: less(far(swap), far(fixed)) for swap in others})
+    yield from (f"{swap} less {fixed}: {difference} nats" for swap, difference in found.items())
+    order = ("rerope", "yarn", "ntk", "lm_infinite")
+    steps = tested({f"{b} less {a}": less(far(b), far(a)) for a, b in itertools.pairwise(order)})
+    against = any(step.told < 0 for step in steps.values())
+    holds = all(step.mean > 0 for step in steps.values())
+    yield f"1. {' < '.join(order)}: {words(False if against else holds or None)}"
+    yield from (f"     {name}: {step}" for name, step in steps.items())
+    signs = {"rerope": -1, "lm_infinite": 1, "streaming": 1}
+    against = any(found[swap].told == -sign for swap, sign in signs.items())
+    holds = all(found[swap].told == sign for swap, sign in signs.items())
+    yield f"2. Better and worse than {fixed}: {words(False if against else holds or None)}"
+    kept = []
+    for task in scaling_ruler.TASKS:
+        exact = _mean(of("", f"{task}_exact", 4096))
+        nats = [_mean(of(swap, task)) for swap in order]
+        same = sum(a < b for a, b in itertools.combinations(nats, 2))
+        kept += [same] if exact >= 20 else []
+        yield f"     {task}: {exact:.0f} % at 4,096 as it is, {same} of 6 pairs in the order"
+    yield f"3. The same order in RULER: {words(min(kept) >= 5 if kept else None)}"
+
+
 # markov_masked
 
 
@@ -736,6 +772,7 @@ VERDICTS = {
     "hierarchical": of_hierarchical,
     "tasks_solved": of_tasks_solved,
     "code_5m": of_code_5m,
+    "scaling_ruler": of_scaling_ruler,
 }
 
 

@@ -19,6 +19,7 @@ from configs import (
     noise,
     objectives,
     rope_base,
+    scaling_ruler,
     tasks_solved,
 )
 from experiments.studies import rises, verdicts
@@ -393,3 +394,16 @@ def test_hierarchical_is_judged_by_first_choices():
         )
     lines = said(verdicts.of_hierarchical, results)
     assert [s.split(":")[0] for s in lines] == ["1. holds", "2. holds", "3. contradicted"]
+
+
+def test_scaling_ruler_is_judged_by_nats_of_prompts():
+    nats = dict(zip(scaling_ruler.SWAPS, (1.0, 0.9, 1.1, 1.2, 0.5, 0.6, 2.0, 1.5), strict=True))
+    more = ()
+    for i, (metric, swap) in enumerate(itertools.product(("records", *scaling_ruler.TASKS), nats)):
+        values = [{16384: nats[swap] + 0.001 * i * prompt} for prompt in range(4)]
+        more += rows(values, metric=metric, way=Way(swap=swap))
+    for task, exact in zip(scaling_ruler.TASKS, (10.0, 80.0, 80.0), strict=True):
+        more += rows([{4096: exact}] * 4, metric=f"{task}_exact")
+    lines = said(verdicts.of_scaling_ruler, [scored("rope", [{16384: 3.0}] * 4, more=more)])
+    assert all(line(lines, f"{n}.").endswith("holds") for n in (1, 2, 3))
+    assert "10 % at 4,096" in line(lines, "     niah_single_2")
