@@ -34,9 +34,7 @@ MODULES = {
 
 
 def imports(path):
-    """The modules of the package that a file imports anywhere: at its top, under TYPE_CHECKING,
-    inside functions.
-    """
+    """The modules of the package that a file imports: at its top, under TYPE_CHECKING, inside."""
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path} imports by dots; write the whole name"

@@ -21,9 +21,7 @@ def test_what_it_links_to_is_there():
 
 @pytest.mark.slow
 def test_its_commands_work(tmp_path):
-    """In order, each as it stands but for small models. Left out are blocks that the text marks as
-    not run.
-    """
+    """In order, each as it stands but for small models, without blocks marked as not run."""
     for name in ("configs", "results", "docs", "pe_jax", "experiments", "pyproject.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
     program(tmp_path / "scripts/setup", "true")

@@ -148,9 +148,7 @@ def test_the_encodings_give_the_vectors():
 
 
 def test_every_fault_of_every_file_is_named():
-    """By the outputs that the fault gives, hidden keys at -inf; what has no fault agrees, and is
-    what the file holds.
-    """
+    """Hidden keys have logits of -inf; what has no fault agrees, and is what the file holds."""
     for name in NAMES:
         case = load(name)
         for key, value in values(case).items():

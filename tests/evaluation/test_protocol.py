@@ -156,9 +156,7 @@ def test_how_much_each_target_sees(E):
 
 
 def test_sums_over_each_document_that_has_targets():
-    """-ln p of a target is 0.1 times the number of its document, and more; a token has as many
-    bytes as it says.
-    """
+    """-ln p of a target grows by 0.1 a document; a token has as many bytes as it says."""
     rng, config = np.random.default_rng(1), configured(targets=480)
     documents = [rng.integers(1, 5, size) for size in ROOMY]
     tokenizer = Tokenizer("sized", tuple(b"a" * size for size in range(5)))

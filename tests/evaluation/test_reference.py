@@ -76,9 +76,7 @@ def predicted(params, tokens, *, graphdef, encodings):
 
 
 def nats_of(model, tokens, spec, last, length):
-    """(ln p [last, V], -ln p of the targets) of the last of the tokens, by encodings that are made
-    for a length.
-    """
+    """(ln p [last, V], -ln p of the targets) of the last tokens, by encodings for a length."""
     members = swap(model.members, spec) if spec else model.members
     made = tuple(e.at(length) for e in members)
     inputs = jnp.asarray(tokens[None, :-1])

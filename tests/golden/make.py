@@ -196,9 +196,7 @@ def pope():
 
 
 def swin_v2(window, width):
-    """Weights over the rows of a window, of queries and keys that are 0: the bias alone, made blind
-    to columns.
-    """
+    """Weights over the rows of a window, of zero queries and keys: the bias, blind to columns."""
     config = Swinv2Config(attention_probs_dropout_prob=0.0)
     layer = Swinv2SelfAttention(config, D, H, window).eval()
     for linear in (layer.query, layer.key):

@@ -86,9 +86,7 @@ def full(params, tokens, graphdef, members):
 
 @functools.partial(jax.jit, static_argnames=("graphdef", "members"))
 def both(params, tokens, graphdef, members):
-    """Logits from the prompt's last token on: of the full forward pass, and of a prefill and one
-    token at a time.
-    """
+    """Logits from the prompt's last token on: of a full pass, of a prefill and single tokens."""
     lm = nnx.merge(graphdef, params, copy=True)
     pos = positions(members, len(tokens), TOTAL, ROOM, KEY)
     static = {"graphdef": graphdef, "encodings": members}

@@ -57,9 +57,7 @@ MORE += ["forget_gate+rope"]
 
 
 def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
-    """For `served` tokens, of a model trained at `trained`, or at `served` where it could not serve
-    so many.
-    """
+    """For `served` tokens, trained at `trained`, or at `served` where fewer would be served."""
 
     def at(dims):
         if spec in MADE_HERE:
@@ -71,9 +69,7 @@ def encodings(spec, config=TINY, trained=TRAINED, served=LENGTH):
 
 
 def model(spec="nope", config=TINY, seed=0, **kwargs):
-    """(graphdef, parameters), all perturbed; those of the model by less, so that its rounding stays
-    below what is tested.
-    """
+    """(graphdef, parameters), perturbed, the model's by less so that its rounding stays small."""
     made = encodings(spec, config, **kwargs) if isinstance(spec, str) else spec
     lm = LM(config, made, rngs=nnx.Rngs(params=seed, encodings=seed + 100))
     graphdef, params = nnx.split(lm, nnx.Param)
@@ -270,9 +266,7 @@ def test_last_rows_behind_windows_are_those_of_the_full_forward(spec):
 
 
 def test_layers_compute_the_rows_that_the_last_ones_depend_on():
-    """A window of W lets a row of a layer depend on the W - 1 before it; every other limit, on all
-    of them.
-    """
+    """A window of W lets a row depend on the W - 1 before it; every other limit, on all rows."""
 
     def rows(spec, last=3, cuts=True, causal=True):
         made = make(spec, TINY.dims(TRAINED))

@@ -193,9 +193,7 @@ def test_config_json_has_the_names_of_its_family():
 
 
 def test_perplexities_are_compared_by_their_logarithms():
-    """By themselves those of a model that breaks down scatter so much that no test tells it from
-    the best.
-    """
+    """Perplexities of a model that breaks down scatter too much for any test to be significant."""
     scored = result(("longppl",))
     found = answer(scored, parse("rope").encodings(DIMS))
     by = {c.name: c for c in found.choices}

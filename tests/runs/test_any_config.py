@@ -59,9 +59,7 @@ def config_of(values, spec="rope"):
 
 
 def assert_made_or_refused(config):
-    """A run is made of the config, and again of its record; or the config is refused in one line of
-    bearable length.
-    """
+    """A run is made of the config, and again of its record; or it is refused in one short line."""
     try:
         run = Run.of(config)
     except (ValueError, OSError) as error:
