@@ -68,7 +68,8 @@ class GridNavigation(Retrieval):
         for_walk, for_empty, for_objects = jax.random.split(key, 3)
         step = jnp.arange(longest)
         move = self._walk(for_walk, n, longest)
-        steps = (2 * (move % 2) - 1) * (move // 2 == jnp.arange(self.dimensions)[:, None])
+        axis, forward = jnp.divmod(move[None], 2)
+        steps = (2 * forward - 1) * (axis == jnp.arange(self.dimensions)[:, None])
         cell = jnp.cumsum(steps, axis=1) % self.side  # [dimensions, longest]
         # A cell has what was drawn for the step that first entered it.
         first = (cell[:, :, None] == cell[:, None]).all(axis=0).argmax(axis=1)

@@ -29,8 +29,8 @@ def made(label, end=2.5, seeds=(0, 1, 2), spread=0.01, curve=(3.0, 2.5, 2.0), **
             replica=Replica("seed", seed),
             metric="nonoverlapping",
             length=128,
-            position=(1.0, 2.0, 4.0),
-            value=tuple(float(v + seed) for v in curve),
+            position=(2.0, 4.0, 8.0, 16.0),
+            value=(9.0, *(float(v + seed) for v in curve)),
         )
         for seed in seeds
     ]
@@ -147,10 +147,10 @@ def test_positions_are_differences_to_the_baseline_paired_over_seeds():
     results = [made("rope", curve=(3.5, 2.0, 1.0)), made("nope"), made("t5", curve=(3, 3, 3))]
     figure = figures.positions(results, baseline="nope")
     np.testing.assert_allclose(drawn(figure)["nope"][:, 1], 0, atol=1e-12)
-    np.testing.assert_allclose(drawn(figure)["rope"], [[1, 0.5], [2, -0.5], [4, -1]])
+    np.testing.assert_allclose(drawn(figure)["rope"], [[4, 0.5], [8, -0.5], [16, -1]])
     bands = [band.get_datalim(figure.axes[0].transData) for band in figure.axes[0].collections]
     assert bands  # the seeds shift both alike: the intervals of the differences are points
-    assert lines_of(figure)["rope"][0][2] == "1 tokens: +0.500 ± 0.000"
+    assert lines_of(figure)["rope"][0][2] == "4 tokens: +0.500 ± 0.000"
     assert "minus those of nope" in figure.axes[0].get_ylabel()
 
 
