@@ -97,9 +97,9 @@ def again(tiny_run: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def free(monkeypatch: pytest.MonkeyPatch) -> Any:
     """free(bytes) makes that many free."""
-    from pe_jax.training import need
+    from pe_jax.training import device_memory
 
-    return lambda size: monkeypatch.setattr(need, "free_bytes", lambda devices: size)
+    return lambda size: monkeypatch.setattr(device_memory, "free_bytes", lambda devices: size)
 
 
 @pytest.fixture(scope="session")

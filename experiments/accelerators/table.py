@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.accelerators.programs import CHIPS, EVALUATED, Case
 from experiments.benchmark import turns
-from pe_jax.report import words
+from pe_jax.report import phrases
 
 Row = Mapping[str, Any]
 
@@ -55,17 +55,17 @@ def _read(rows: Sequence[Row]) -> Iterator[str]:
     """How to read the tables, one paragraph each."""
     first = Case.of(rows[0])
     run = dataclasses.replace(first, changes=()).run()
-    lm, train, seeds = run.lm, run.train, words.count(len(run.run.seeds), "seed")
+    lm, train, seeds = run.lm, run.train, phrases.count(len(run.run.seeds), "seed")
     windows = run.eval.batch_tokens // EVALUATED
     chips = [CHIPS[name] for name in dict.fromkeys(Case.of(row).chip for row in rows)]
-    names = words.join([chip.title for chip in chips])
+    names = phrases.join([chip.title for chip in chips])
     yield (
         f"**Nothing here has run.** XLA has compiled these programs for {names} on a machine that "
         "has none, and what the tables hold is its own account of them."
     )
     evaluation = (
-        f"An evaluation scores all tokens of {words.count(windows, 'window')} of {EVALUATED:,}, by "
-        "one seed. "
+        f"An evaluation scores all tokens of {phrases.count(windows, 'window')} of {EVALUATED:,}, "
+        "by one seed. "
     )
     yield (
         f"**What was compiled.** The programs of `configs/{first.config}.py`: {lm.layers} layers, "
@@ -76,7 +76,7 @@ def _read(rows: Sequence[Row]) -> Iterator[str]:
         + "Headings say what was set otherwise; with `run.mesh` there are as many chips as it "
         "names, else one."
     )
-    rates = words.join(
+    rates = phrases.join(
         [
             f"{chip.operations / 1e12:.0f} TFLOP/s and {chip.bandwidth / 1e9:,.0f} GB/s of one "
             f"{chip.title}"
@@ -92,5 +92,5 @@ def _read(rows: Sequence[Row]) -> Iterator[str]:
         "bytes are left out where they were not counted because of a loop."
     )
     versions = {f"{name} {version}" for row in rows for name, version in row["versions"].items()}
-    commits = {words.commit(row["commit"]) for row in rows}
-    yield f"Compiled by {words.join(sorted(versions))}; commit {words.join(sorted(commits))}."
+    commits = {phrases.commit(row["commit"]) for row in rows}
+    yield f"Compiled by {phrases.join(sorted(versions))}; commit {phrases.join(sorted(commits))}."

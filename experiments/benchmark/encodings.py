@@ -31,7 +31,7 @@ from experiments.benchmark.sides import Workload, timed
 from pe_jax.atlas.properties import group, moves_positions
 from pe_jax.evaluation.scoring import target_nats
 from pe_jax.model.config import LmConfig
-from pe_jax.report import words
+from pe_jax.report import phrases
 from pe_jax.runs import environment
 from pe_jax.specs.parse import parse
 from pe_jax.storage import records
@@ -217,7 +217,7 @@ def markdown(kept: Mapping[str, Any]) -> str:
             f"{min(loads):.1f} to {max(loads):.1f}, its own included; "
             + ", ".join(f"{name} {n}" for name, n in kept["about"]["versions"].items())
             + "; commit "
-            + ", ".join(f"{words.commit(name)} ({n})" for name, n in commits.items())
+            + ", ".join(f"{phrases.commit(name)} ({n})" for name, n in commits.items())
             + ".",
         ]
     )

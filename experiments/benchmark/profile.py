@@ -22,7 +22,7 @@ import jax
 from experiments.benchmark import turns
 from experiments.benchmark.compared import conditions, step_of
 from experiments.benchmark.sides import CALL, Ask, Facts, Workload, serve, timed
-from pe_jax.report.words import count
+from pe_jax.report.phrases import count
 from pe_jax.runs.environment import commit
 from pe_jax.training.step import init, make_steps, structure
 

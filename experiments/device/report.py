@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from experiments.benchmark.turns import table
-from pe_jax.report import words
+from pe_jax.report import phrases
 
 Row = Mapping[str, Any]
 
@@ -36,12 +36,13 @@ def markdown(rows: Sequence[Row]) -> str:
     ]
     versions = {f"{k} {v}" for row in rows for k, v in row.get("versions", {}).items()}
     devices = {row["device"] for row in rows if "device" in row}
-    commits = {words.commit(row["commit"]) for row in rows}
+    commits = {phrases.commit(row["commit"]) for row in rows}
     return "\n\n".join(
         [
             *texts,
-            f"Measured on {words.join(sorted(devices))}, by {words.join(sorted(versions))}, commit "
-            f"{words.join(sorted(commits))}. Times are medians of five turns. Empty: not measured.",
+            f"Measured on {phrases.join(sorted(devices))}, by {phrases.join(sorted(versions))}, "
+            f"commit {phrases.join(sorted(commits))}. Times are medians of five turns. Empty: "
+            "not measured.",
         ]
     )
 
@@ -52,8 +53,8 @@ def _kernel(rows: Sequence[Row]) -> str:
     near = [all(error <= EXACT for error in _errors(row, "fused float32")) for row in measured]
     far = [_name(row["case"]) for row, is_near in zip(measured, near, strict=True) if not is_near]
     lines = [
-        f"{words.count(len(claimed), 'encoding')} take the fused kernel. In float32 the output and "
-        f"gradients of {sum(near)} equal dense attention to {EXACT:.4f}; not: "
+        f"{phrases.count(len(claimed), 'encoding')} take the fused kernel. In float32 the output "
+        f"and gradients of {sum(near)} equal dense attention to {EXACT:.4f}; not: "
         f"{', '.join(far) or 'none'}."
     ]
     lines += [f"{_name(row['case'])}: {row['refused']}" for row in claimed if "refused" in row]

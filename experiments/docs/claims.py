@@ -35,7 +35,7 @@ from experiments.docs import numbers
 from pe_jax.metrics import METRICS
 from pe_jax.record import Replica
 from pe_jax.report import stats
-from pe_jax.report.words import plusminus
+from pe_jax.report.phrases import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE, SENTENCES = ROOT / "results/claims.csv", ROOT / "results/sentences.csv"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pe_jax.report import figures, plane, style
+from pe_jax.report import drawing, figures, style
 from pe_jax.report.study import Study, load
 from pe_jax.report.table import tables
 
@@ -39,16 +39,16 @@ def draw() -> Any:
         grid = figure.subplots(1, 2)
         for axes, (name, metric, title) in zip(grid, PANELS, strict=True):
             drawn, (y, ends) = lines(name, metric), AXES[metric]
-            shown = plane.Plane(
+            shown = drawing.Plane(
                 x=f"evaluation length in tokens; trained at {LENGTH}",
                 y=y,
                 unit="{} tokens",
-                ticks=plane.doublings(LENGTH, drawn[0].x[0], drawn[0].x[-1]),
+                ticks=drawing.doublings(LENGTH, drawn[0].x[0], drawn[0].x[-1]),
                 trained=[LENGTH],
             )
             axes.set(xlabel=shown.x, ylabel=shown.y)
             axes.set_title(title, fontsize=9, loc="left")
-            plane.fill(axes, drawn, shown, ends)
+            drawing.fill(axes, drawn, shown, ends)
         named = [zip(*axes.get_legend_handles_labels(), strict=True) for axes in grid]
         handles = {name.split("\n")[0]: handle for pairs in named for handle, name in pairs}
         place: dict[str, Any] = dict(loc="outside lower center", ncols=6, frameon=False)

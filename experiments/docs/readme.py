@@ -26,8 +26,8 @@ import numpy as np
 
 from experiments.docs import claims, numbers, picture
 from experiments.studies import verdicts
+from pe_jax.report.phrases import plusminus
 from pe_jax.report.study import Study, load
-from pe_jax.report.words import plusminus
 
 ROOT = Path(__file__).resolve().parents[2]
 FAST_COMPILATION = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"

@@ -38,8 +38,8 @@ from configs.carriers import DELTA, KIMI
 from configs.masked_text import DIFFUSION, SWAPS
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import stats
+from pe_jax.report.phrases import plusminus
 from pe_jax.report.study import HEADROOM, Group, Study, load
-from pe_jax.report.words import plusminus
 from pe_jax.specs.parse import parse
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,9 +27,9 @@ from pe_jax.atlas.weights import sequences
 from pe_jax.attention.rows import visible_pairs
 from pe_jax.encoding import HIDDEN, HOOKS, RELATIVE, Encoding, mixes, overrides, sites
 from pe_jax.model.config import LmConfig
+from pe_jax.report.phrases import join, plusminus
 from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.stats import Interval, interval
-from pe_jax.report.words import join, plusminus
 from pe_jax.runs.trained import Trained
 from pe_jax.specs.parse import BESIDE_MIXERS, layers_of
 from pe_jax.training.step import structure

@@ -12,10 +12,10 @@ from pe_jax.atlas import probe
 from pe_jax.atlas.layer import Layer
 from pe_jax.atlas.probe import LOGIT, WEIGHT
 from pe_jax.atlas.properties import Measured
-from pe_jax.report import plane
-from pe_jax.report.plane import GUIDE, WIDTH, Plane, fill
+from pe_jax.report import drawing
+from pe_jax.report.drawing import GUIDE, WIDTH, Plane, fill
+from pe_jax.report.phrases import capital
 from pe_jax.report.style import COLOURS, DASHES, Drawn, Line, Look
-from pe_jax.report.words import capital
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -106,13 +106,13 @@ def _legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """The legend of the panel with most labels."""
     every = (axes.get_legend_handles_labels() for axes in panels)
     handles, names = max(every, key=lambda pair: len(pair[0]))
-    plane.legend(figure, {n.partition("\n")[0]: h for n, h in zip(names, handles, strict=True)})
+    drawing.legend(figure, {n.partition("\n")[0]: h for n, h in zip(names, handles, strict=True)})
 
 
 def _distance(measured: Measured) -> Drawn:
     layer, weights, lines = measured.layer, measured.same.weights, _effect(measured)
     windows, x = probe.window(weights), np.arange(layer.served)
-    with plane.panels(3, 3, WIDTH, 1.6) as (figure, panels):
+    with drawing.panels(3, 3, WIDTH, 1.6) as (figure, panels):
         left, middle, right = panels
         within = _lines(x, 100 * probe.nearness(weights))
         _draw(left, lines, layer, "distance (tokens)", measured.same.unit)
@@ -143,7 +143,7 @@ def _positions(layer: Layer) -> Drawn:
         Line(name, np.arange(len(y)), y, y, y, Look(colour, dash, ""))
         for name, y, colour, dash in drawn
     ]
-    with plane.panels(1, 1, WIDTH / 2 + 0.4, 1.7) as (figure, panels):
+    with drawing.panels(1, 1, WIDTH / 2 + 0.4, 1.7) as (figure, panels):
         _draw(panels[0], lines, layer, "place in the sequence (tokens)", "position")
         _legend(figure, panels)
     caption = f"The positions that are handed on, in training and in evaluation. {BEYOND}"
@@ -154,7 +154,7 @@ def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> Drawn:
     # `near`, `far`: angles from one position to the next at the training and the longest length.
     train, most, pairs = layer.train_length, layer.longest, 1 + np.arange(len(near))
     turn = 2 * np.pi
-    with plane.panels(2, 2, WIDTH, 1.8) as (figure, (left, right)):
+    with drawing.panels(2, 2, WIDTH, 1.8) as (figure, (left, right)):
         for angle, size, length, colour in (
             (near, 16.0, train, COLOURS[0]),
             (far, 5.0, most, COLOURS[1]),
@@ -173,7 +173,7 @@ def _rotary(layer: Layer, near: np.ndarray, far: np.ndarray) -> Drawn:
         right.bar(pairs, seen, 0.8, color=COLOURS[0], label=f"seen within {train}")
         right.bar(pairs, new, 0.8, bottom=seen, color=COLOURS[1], label=f"new within {most}")
         right.set(xlabel="pair of components", ylabel="angles (part of a turn)", ylim=(0, 1.02))
-        plane.number_plainly(left.yaxis)
+        drawing.number_plainly(left.yaxis)
         for axes in (left, right):
             axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, handletextpad=0.3)
     return Drawn(
@@ -203,7 +203,7 @@ def _logits(measured: Measured) -> Drawn:
         )
     heads = _spread(layer.dims.heads, HEADS)
     columns, width = len(heads), WIDTH * (0.12 + 0.22 * len(heads))
-    with plane.panels(len(rows) * columns, columns, width, 1.65, 0.2) as (figure, panels):
+    with drawing.panels(len(rows) * columns, columns, width, 1.65, 0.2) as (figure, panels):
         for i, axes in enumerate(panels):
             row, column = divmod(i, columns)
             name, values = rows[row]
@@ -283,13 +283,13 @@ def _attention(weights: Sequence[Float[np.ndarray, "H T"]], train: int) -> Drawn
     middles = np.sqrt(edges[:-1] * (edges[1:] - 1))
     layers = _spread(len(weights), LAYERS)
     shown = Plane("distance + 1 (tokens)", base=10, trained=[train], log_y=True)
-    with plane.panels(len(layers), LAYERS, WIDTH, 1.7, sharey=True) as (figure, panels):
+    with drawing.panels(len(layers), LAYERS, WIDTH, 1.7, sharey=True) as (figure, panels):
         for axes, layer in zip(panels, layers, strict=True):
             sums = np.add.reduceat(weights[layer], edges[:-1] - 1, axis=1)
             lines = _lines(middles, np.maximum(sums / np.diff(edges), 1e-6))
-            fill(axes, lines, shown, plane.limits(lines, shown))
+            fill(axes, lines, shown, drawing.limits(lines, shown))
             axes.axhline(1 / longest, color="#808080", linewidth=0.6, linestyle=":")
-            plane.number_plainly(axes.xaxis)
+            drawing.number_plainly(axes.xaxis)
             axes.set_title(f"layer {layer + 1}")
         panels[0].set_ylabel("mean weight")
         _legend(figure, panels)
@@ -303,7 +303,7 @@ def _attention(weights: Sequence[Float[np.ndarray, "H T"]], train: int) -> Drawn
 
 
 def _carriers(parts: Sequence[Any]) -> Drawn:
-    with plane.panels(1, 1, WIDTH, 0.5 + 0.3 * len(parts)) as (figure, (axes,)):
+    with drawing.panels(1, 1, WIDTH, 0.5 + 0.3 * len(parts)) as (figure, (axes,)):
         for i, name in enumerate(parts[0].lost):
             nats = [one.lost[name] for one in parts]
             mean, half = np.array([(np.nan,) * 2 if isinstance(n, str) else n[:2] for n in nats]).T
@@ -345,7 +345,7 @@ def overviews(every: Sequence[Measured]) -> Iterator[Drawn]:
 
 def _distances(shown: Sequence[Measured]) -> Drawn:
     count = len(shown)
-    with plane.panels(count, COLUMNS, WIDTH, 1.35, 0.2) as (figure, panels):
+    with drawing.panels(count, COLUMNS, WIDTH, 1.35, 0.2) as (figure, panels):
         for i, (axes, measured) in enumerate(zip(panels, shown, strict=True)):
             lines, layer = _effect(measured), measured.layer
             _draw(axes, lines, layer, "", "")
@@ -353,7 +353,7 @@ def _distances(shown: Sequence[Measured]) -> Drawn:
             axes.locator_params(axis="y", nbins=4)
             axes.tick_params(labelbottom=i + COLUMNS >= count)
             alike = ", all heads" if len(lines) == 1 < layer.dims.heads else ""
-            plane.name_panel(axes, layer.name + alike, WIDTH / COLUMNS)
+            drawing.name_panel(axes, layer.name + alike, WIDTH / COLUMNS)
         _legend(figure, panels)
         figure.supxlabel("distance of the key from its query (tokens)")
         figure.supylabel("added to the logit")
@@ -368,12 +368,12 @@ def _distances(shown: Sequence[Measured]) -> Drawn:
 
 
 def _maps(shown: Sequence[Measured]) -> Drawn:
-    with plane.panels(len(shown), COLUMNS, WIDTH, 1.5, 0.1) as (figure, panels):
+    with drawing.panels(len(shown), COLUMNS, WIDTH, 1.5, 0.1) as (figure, panels):
         for i, (axes, measured) in enumerate(zip(panels, shown, strict=True)):
             head = min(HEAD, measured.layer.dims.heads - 1)
             _draw_map(figure, axes, measured.same.effect[head], measured.layer, not i % COLUMNS)
             axes.tick_params(labelbottom=False)
-            plane.name_panel(axes, measured.layer.name, WIDTH / COLUMNS)
+            drawing.name_panel(axes, measured.layer.name, WIDTH / COLUMNS)
         figure.supxlabel(KEY)
         figure.supylabel(QUERY)
     return Drawn(

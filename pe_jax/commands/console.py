@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from pe_jax.commands import cli
-from pe_jax.report.words import count
+from pe_jax.report.phrases import count
 
 NAMED = 8  # runs that a sentence names
 

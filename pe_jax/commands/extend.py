@@ -65,7 +65,7 @@ _DRY_RUN = OPTIONS.boolean("dry_run", False, "Say how long it will take, and sto
 
 def main() -> int:
     from pe_jax.commands import console
-    from pe_jax.pretrained import answer
+    from pe_jax.pretrained.recommend import recommend, sheet
     from pe_jax.pretrained.source import Source
     from pe_jax.runs.execute import estimate, execute
     from pe_jax.runs.folder import Folder
@@ -76,8 +76,8 @@ def main() -> int:
         print(_said(run, estimate(run, _WORKDIR.value)))
         return 0
     result = execute(run, _WORKDIR.value, cli.command_line())
-    choices = answer.answer(result, run.encodings, _MARGIN.value, _SERVE.value or (), about.family)
-    console.publish([result], out, answer=answer.sheet(choices))
+    choices = recommend(result, run.encodings, _MARGIN.value, _SERVE.value or (), about.family)
+    console.publish([result], out, answer=sheet(choices))
     print(Folder.of(run.id, _WORKDIR.value).path / "result.json")
     return 0
 

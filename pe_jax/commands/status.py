@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pe_jax.commands import cli
-from pe_jax.report.words import count
+from pe_jax.report.phrases import count
 from pe_jax.runs import progress
 from pe_jax.sweep import status
 

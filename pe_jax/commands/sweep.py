@@ -127,7 +127,7 @@ def show(items: Sequence[Item], left: set[str]) -> None:
     """Prints a row for each run, with its id if it is `left`: what --dry_run lists."""
     from pe_jax.commands.console import stdout
     from pe_jax.report import labels, sheet
-    from pe_jax.report.words import count
+    from pe_jax.report.phrases import count
 
     names, rows = labels.names([item.run for item in items]), []
     for item in items:

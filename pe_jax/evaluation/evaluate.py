@@ -35,7 +35,7 @@ from pe_jax.metrics import named
 from pe_jax.model.config import LmConfig
 from pe_jax.record import Curve
 from pe_jax.task import Task
-from pe_jax.training.need import needed
+from pe_jax.training.device_memory import needed
 from pe_jax.training.session import Session, Validate
 from pe_jax.training.step import structure
 

@@ -30,8 +30,8 @@ from pe_jax.model.memory import Memory
 from pe_jax.record import Reason, Replica, Row, sentence
 from pe_jax.task import Sample, Task
 from pe_jax.tasks.text import TEXT
+from pe_jax.training.device_memory import Budget, needed
 from pe_jax.training.mesh import copies, place_windows
-from pe_jax.training.need import Budget, needed
 from pe_jax.training.session import Session
 
 LOG = logging.getLogger("pe_jax")

@@ -14,7 +14,7 @@ from typing import Any
 from pe_jax.errors import nearest
 from pe_jax.metric import Metric
 from pe_jax.record import Result, Way
-from pe_jax.report import labels, stats, words
+from pe_jax.report import labels, phrases, stats
 from pe_jax.report.study import HEADROOM, Cell, Study, minus
 from pe_jax.report.table import Table, TableRow, natural
 from pe_jax.storage import records
@@ -258,7 +258,7 @@ def compare(a: Study, b: Study) -> Comparison:
     """
     pairs = _matched(a, b)
     if not pairs:
-        known = [words.join(run.label for run in side.runs.values()) for side in (a, b)]
+        known = [phrases.join(run.label for run in side.runs.values()) for side in (a, b)]
         raise ValueError(
             "A and B share no run (the same id, or a label that each has once): "
             f"A has {known[0]}; B has {known[1]}"
@@ -274,7 +274,7 @@ def compare(a: Study, b: Study) -> Comparison:
                 both = cell, other, change
                 matches.append(Match(label, x, y, way, a.metrics[metric], length, *both))
     if not matches:
-        shared = words.join(label for label, _, _ in pairs)
+        shared = phrases.join(label for label, _, _ in pairs)
         raise ValueError(f"A and B share {shared}, but nothing that both were evaluated at")
     for metric in a.metrics:
         of = [i for i, match in enumerate(matches) if match.metric.name == metric]
@@ -321,7 +321,7 @@ def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
         a, b = map(_facts, both)
         for name in sorted(a.keys() | b.keys()):
             if (x := a.get(name, NOWHERE)) != (y := b.get(name, NOWHERE)):
-                shown = [words.plain(value) if value != "" else '""' for value in (x, y)]
+                shown = [phrases.plain(value) if value != "" else '""' for value in (x, y)]
                 change = f"{name}: {shown[0]} in A, {shown[1]} in B"
                 changed.setdefault(change, []).append(label)
     for change, of in changed.items():
@@ -329,8 +329,8 @@ def _changes(pairs: Sequence[tuple[str, Result, Result]]) -> Iterator[str]:
 
 
 def _facts(one: Result) -> dict[str, Any]:
-    facts: dict[str, Any] = {"text": words.text(one.corpus), "commit": words.commit(one.commit)}
-    facts |= {"text scored": words.text(one.scored)} if one.scored else {}
+    facts: dict[str, Any] = dict(text=phrases.text(one.corpus), commit=phrases.commit(one.commit))
+    facts |= {"text scored": phrases.text(one.scored)} if one.scored else {}
     facts |= {f"config {path}": value for path, value in labels.settings(one.config).items()}
     facts |= {f"version {name}": version for name, version in one.versions.items()}
     return facts | {f"device {name}": of for name, of in (records.plain(one.device) or {}).items()}

@@ -16,13 +16,13 @@ import numpy as np
 
 from pe_jax.metric import Metric, SampleMetric
 from pe_jax.record import AS_TRAINED, Progress, Replica, Result, Way
-from pe_jax.report import labels, plane, stats
+from pe_jax.report import drawing, labels, stats
+from pe_jax.report.drawing import WIDTH, Plane
 from pe_jax.report.groups import draws
-from pe_jax.report.plane import WIDTH, Plane
+from pe_jax.report.phrases import capital, join, short
 from pe_jax.report.study import HEADROOM, Binned, Cell, Study, minus
 from pe_jax.report.style import Drawn, Line, Look, looks
 from pe_jax.report.table import CROP, CROPPED, MOST_FREQUENT, SHOWN, TRAINED_AT, Table, in_percent
-from pe_jax.report.words import capital, join, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -112,7 +112,7 @@ def curves(
         + f" Below 0 are gains over cropping the text; the axis ends at most {CLIP:g} from 0."
         * gained
         + " Grey diamonds: trained at the length E of each point." * bool(oracles),
-        plane.draw([*drawn.values(), *references], axes),
+        drawing.draw([*drawn.values(), *references], axes),
     )
 
 
@@ -211,7 +211,7 @@ def positions(study: Study, runs: Sequence[Result], baseline: str | None = None)
         "at the same tokens, paired over seeds: means with their 95 % intervals. Vertical lines: "
         "training lengths."
     )
-    return Drawn("positions", caption, plane.draw(drawn, axes))
+    return Drawn("positions", caption, drawing.draw(drawn, axes))
 
 
 # Heat maps: how often a model is right at each length and depth, or what it scores by the first
@@ -254,10 +254,10 @@ def heat(study: Study, runs: Sequence[Result]) -> Drawn | None:
     colours = ScalarMappable(Normalize(0, most), "viridis" if bright_is_high else "viridis_r")
     count, columns = len(grids), min(HEAT_COLUMNS, len(grids))
     width = WIDTH if columns > 2 else WIDTH * (0.28 + 0.25 * columns)
-    with plane.panels(count, columns, width, HEAT_HEIGHT, 0.4, True) as (figure, panels):
+    with drawing.panels(count, columns, width, HEAT_HEIGHT, 0.4, True) as (figure, panels):
         for axes, (name, grid) in zip(panels, grids.items(), strict=True):
             _heat_panel(axes, grid, lengths, runs[0].train.length, colours)
-            plane.name_panel(axes, name, width / columns)
+            drawing.name_panel(axes, name, width / columns)
         bar = figure.colorbar(
             colours, ax=panels, shrink=0.9, aspect=12 * math.ceil(count / columns)
         )
@@ -352,7 +352,7 @@ def _of_validation(
     scored = f"validation bits per {'token' if drawn_samples else 'byte'}"
     axes = replace(axes, y=f"{scored}\n(lower is better)", top=UNIFORM, log_y=not drawn_samples)
     caption = f"{capital(scored)} at the training length {caption} with their 95 % intervals."
-    return Drawn(name, caption, plane.draw([*lines(runs, points).values()], axes))
+    return Drawn(name, caption, drawing.draw([*lines(runs, points).values()], axes))
 
 
 def _training_points(progress: Sequence[Progress]) -> Points:
@@ -395,7 +395,7 @@ def tasks(study: Study, tables: Sequence[Table], labels: Sequence[str]) -> Drawn
     look, handles, low = looks([*runs.values()]), dict[str, Any](), 100.0
     columns = 2 if len(shown) in (2, 4) else TASKS_COLUMNS
     height = TASKS_HEIGHT * (1.5 if len(shown) <= columns else 1)  # higher in a single row
-    with plane.panels(len(shown), columns, WIDTH, height, 0.25, sharey=True) as (figure, panels):
+    with drawing.panels(len(shown), columns, WIDTH, height, 0.25, sharey=True) as (figure, panels):
         for axes, table in zip(panels, shown, strict=True):
             drawn = [
                 Line.through(points, row.label, look[runs[row.label].id], True)
@@ -405,16 +405,16 @@ def tasks(study: Study, tables: Sequence[Table], labels: Sequence[str]) -> Drawn
             ]
             drawn = [*reference_lines(table), *drawn]
             ticks = _ticks(table.train_length, table.evaluated)
-            plane.fill(axes, drawn, Plane(ticks=ticks, trained=[table.train_length]), (0, 100))
+            drawing.fill(axes, drawn, Plane(ticks=ticks, trained=[table.train_length]), (0, 100))
             low = min([low, *(float(line.mean.min()) for line in drawn)])
-            plane.name_panel(axes, table.group.name, WIDTH / columns)
+            drawing.name_panel(axes, table.group.name, WIDTH / columns)
             handles |= {line.label: artist for line, artist in zip(drawn, axes.lines, strict=False)}
         panels[0].set_ylim(1.04 * low - 4, 104 - 0.04 * low)
         figure.supxlabel("evaluation length")
         units = sorted({table.metric.unit for table in shown})
         figure.supylabel("; ".join(units).replace(", ", ",\n"))
         order = sorted(handles, key=lambda label: [*first, label].index(label))
-        plane.legend(figure, {label: handles[label] for label in order})
+        drawing.legend(figure, {label: handles[label] for label in order})
     caption = (
         "Each task, by the first metric of its table, against evaluation length: means over seeds "
         "with their 95 % intervals. Vertical line: the longest length of training. Grey: without a "
@@ -450,7 +450,7 @@ def _means(
 
 def _ticks(train: int, lengths: Sequence[int]) -> Sequence[float]:
     # the doublings of the training length where there are several
-    doubled = plane.doublings(train, lengths[0], lengths[-1])
+    doubled = drawing.doublings(train, lengths[0], lengths[-1])
     return doubled if len(doubled) > 2 else lengths
 
 

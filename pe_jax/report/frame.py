@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pe_jax.record import SENTENCES, Reason, Result
 from pe_jax.report import figures, labels
+from pe_jax.report.phrases import join, plain
 from pe_jax.report.selection import Selection
 from pe_jax.report.study import load
-from pe_jax.report.words import join, plain
 
 if TYPE_CHECKING:
     import pandas

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pe_jax.record import HELD_OUT, SYMBOLS, CorpusRecord, Result
-from pe_jax.report.words import plain, text
+from pe_jax.report.phrases import plain, text
 
 FREE = {"attention", "memory", "vocab"}
 """Fields of section `lm` that may differ within a group: two ways to compute the same attention,

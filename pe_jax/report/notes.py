@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pe_jax.record import HELD_OUT, Result, few
 from pe_jax.report.groups import draws, other_text
+from pe_jax.report.phrases import capital, commit, each, join
 from pe_jax.report.sheet import FIRST, Note
 from pe_jax.report.stats import DOCUMENTS
 from pe_jax.report.study import HEADROOM
 from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table, in_percent
 from pe_jax.report.table import rate as rate_of
-from pe_jax.report.words import capital, commit, each, join
 
 GLOSSARY = {
     "±": "half of the 95 % interval by Student's t over {replicates}",
@@ -161,20 +161,20 @@ def _training(table: Table) -> str:
 
 def _rates(table: Table) -> Iterator[str]:
     called = {row.run: row.label for row in table.rows if row.trained}
-    chosen: dict[tuple[float, ...], dict[float | None, list[str]]] = {}
+    chosen: dict[tuple[float, ...], dict[float, list[str]]] = {}
     for run in table.runs:
-        if run.rates:
+        if rate := rate_of(run):
             tried = tuple(sorted(one.rate for one in run.rates))
-            chosen.setdefault(tried, {}).setdefault(rate_of(run), []).append(called[run.id])
-    unit = "bits per token of validation samples"
-    if not draws(table.runs[0]):
-        unit = "bits per byte of validation text"
+            chosen.setdefault(tried, {}).setdefault(rate, []).append(called[run.id])
+    text = "samples" if draws(table.runs[0]) else "text"
+    unit = f"bits per {'token' if draws(table.runs[0]) else 'byte'} of validation {text}"
     for tried, by_rate in chosen.items():
         names = "; ".join(f"{rate:g} for {few(own)}" for rate, own in sorted(by_rate.items()))
-        yield (
-            f"Learning rate: of {join(f'{rate:g}' for rate in tried)}, that of the lowest {unit} "
-            f"at the training length: {names}."
-        )
+        if tried:
+            rates = join(f"{rate:g}" for rate in tried)
+            names = f"of {rates}, that of the lowest {unit} at the training length: {names}"
+        if tried or len(by_rate) > 1:
+            yield f"Learning rate: {names}."
 
 
 def _cautions(table: Table) -> Iterator[str]:

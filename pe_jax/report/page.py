@@ -13,13 +13,13 @@ from pathlib import Path
 from pe_jax.record import Result
 from pe_jax.report import differences, figures, labels, published, sheet, sheets, style
 from pe_jax.report.differences import Versus
+from pe_jax.report.phrases import capital, plain
 from pe_jax.report.published import PublishedNumber, PublishedScore
 from pe_jax.report.selection import Selection
 from pe_jax.report.sheet import Note, Sheet
 from pe_jax.report.study import Study
 from pe_jax.report.style import Drawn
 from pe_jax.report.table import SHOWN, Table, headlines, left_out, shortened, tables
-from pe_jax.report.words import capital, plain
 from pe_jax.storage import atomic, records
 
 EVERYTHING = Selection()
@@ -43,7 +43,7 @@ class Report:
     published: tuple[PublishedScore, ...]
     choice: Selection = EVERYTHING
     answer: Sheet | None = None
-    """Of a pretrained model (pretrained/answer.py); the page begins with it."""
+    """Of a pretrained model (pretrained/recommend.py); the page begins with it."""
 
     @classmethod
     def of(

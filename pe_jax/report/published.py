@@ -21,10 +21,10 @@ from pe_jax.errors import nearest
 from pe_jax.metric import Metric
 from pe_jax.record import Result, Way
 from pe_jax.report import groups
+from pe_jax.report.phrases import count, join, plusminus
 from pe_jax.report.sheet import Note, Printed, Sheet
 from pe_jax.report.sheets import printed
 from pe_jax.report.study import Cell, Group, Study, mean
-from pe_jax.report.words import count, join, plusminus
 from pe_jax.terms import Term
 
 NATS = "nats a token"

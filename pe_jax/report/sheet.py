@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pe_jax.errors import nearest
-from pe_jax.report.words import join
+from pe_jax.report.phrases import join
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType

@@ -17,10 +17,10 @@ from pe_jax.metric import Metric
 from pe_jax.report import notes, stats
 from pe_jax.report.differences import Comparison, Difference, Match, Versus
 from pe_jax.report.groups import conditions, draws
+from pe_jax.report.phrases import capital, each, plusminus, rounded
 from pe_jax.report.sheet import FIRST, Note, Printed, Sheet, number
 from pe_jax.report.study import Cell, Study
 from pe_jax.report.table import Table, TableRow, headlines
-from pe_jax.report.words import capital, each, plusminus, rounded
 
 BITS = (0.01, 0.03, 0.1)
 

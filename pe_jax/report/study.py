@@ -35,7 +35,7 @@ from pe_jax.metrics import METRICS
 from pe_jax.record import AS_TRAINED, SENTENCES, Reason, Replica, Result, Row, UsersMetric, Way
 from pe_jax.report import groups, labels, stats
 from pe_jax.report.groups import Condition
-from pe_jax.report.words import count
+from pe_jax.report.phrases import count
 from pe_jax.storage import atomic, records
 
 BITS, TEXT = "last_bits", "same_targets"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pe_jax.record import Result
-from pe_jax.report.words import plusminus
+from pe_jax.report.phrases import plusminus
 from pe_jax.storage import atomic
 
 if TYPE_CHECKING:

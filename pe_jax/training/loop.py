@@ -25,8 +25,8 @@ from pe_jax.task import Task
 from pe_jax.tasks.text import TEXT
 from pe_jax.training import samples
 from pe_jax.training.config import TrainConfig
+from pe_jax.training.device_memory import check_compiled
 from pe_jax.training.mesh import batch_sharding, place_batches, place_state, placed_shapes
-from pe_jax.training.need import check_compiled
 from pe_jax.training.session import Session
 from pe_jax.training.step import State, init, make_steps, structure
 

@@ -16,7 +16,7 @@ from pe_jax.model.config import LmConfig
 from pe_jax.record import Reason
 from pe_jax.runs import environment
 from pe_jax.specs.parse import make
-from pe_jax.training import need
+from pe_jax.training import device_memory
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.step import init, structure
 
@@ -61,7 +61,7 @@ def test_attention_is_blockwise_where_dense_does_not_fit(free):
 
 def test_passes_that_do_not_fit_together_run_one_after_another(free):
     free(10)
-    whole, entered, left = need.Budget(None), threading.Event(), threading.Event()
+    whole, entered, left = device_memory.Budget(None), threading.Event(), threading.Event()
 
     def hold():
         with whole.take(5):

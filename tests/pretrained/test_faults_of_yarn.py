@@ -14,8 +14,8 @@ from commands import ROOT
 
 from pe_jax.data.tokenizer import BYTES
 from pe_jax.model.config import LmConfig
-from pe_jax.pretrained.answer import answer
 from pe_jax.pretrained.export import written
+from pe_jax.pretrained.recommend import recommend
 from pe_jax.runs.execute import execute
 from pe_jax.runs.run import Run
 from pe_jax.specs.parse import parse
@@ -96,7 +96,7 @@ def found(tmp_path_factory, request):
         "reference": LENGTH,
     }
     run = Run.pretrained(f"hf:{folder / 'model'}", f"files:{folder / 'text.txt'}", asked)
-    return answer(execute(run, folder / "runs"), run.encodings)
+    return recommend(execute(run, folder / "runs"), run.encodings)
 
 
 @pytest.mark.parametrize(("found", "fault"), CASES, indirect=["found"], scope="module")

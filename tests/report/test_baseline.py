@@ -14,7 +14,7 @@ from studies import make_record, tables_of
 from pe_jax.record import Way
 from pe_jax.report import sheet, sheets, stats
 from pe_jax.report.differences import versus
-from pe_jax.report.words import plusminus
+from pe_jax.report.phrases import plusminus
 from pe_jax.storage.records import encode
 
 NOISE = (0.000, 0.004, -0.003)

@@ -11,7 +11,7 @@ from studies import make_record, make_records, write
 from pe_jax.record import CorpusRecord
 from pe_jax.report import differences, labels, sheet, sheets
 from pe_jax.report.page import Report
-from pe_jax.report.words import short
+from pe_jax.report.phrases import short
 
 ODD = (
     "x" * 400,

@@ -233,6 +233,8 @@ def test_the_facts_and_the_csv_tell_the_learning_rates_that_were_chosen():
     config = {"train": {"rate": 1e-3}}
     alone = [replace(make_record("rope", [2.5] * 5), config=config)]
     assert table_of(alone).rows[0].rate == 1e-3 and "rate" not in facts_of(alone)
+    two = [*alone, replace(make_record("t5", [2.5] * 5), config={"train": {"rate": 1e-2}})]
+    assert "seeds. Learning rate: 0.001 for rope; 0.01 for t5." in facts_of(two)
 
 
 @pytest.mark.parametrize(

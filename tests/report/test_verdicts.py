@@ -12,7 +12,7 @@ from studies import table_of
 from pe_jax.record import Replica, Way
 from pe_jax.report import sheets, stats
 from pe_jax.report.differences import versus
-from pe_jax.report.words import plusminus, rounded
+from pe_jax.report.phrases import plusminus, rounded
 
 BASE = scored("rope", [{64: 2.0 + seed / 100} for seed in range(4)])
 

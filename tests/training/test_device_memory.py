@@ -10,7 +10,7 @@ from pe_jax.errors import Refused
 from pe_jax.model.config import LmConfig
 from pe_jax.runs.identity import parameters
 from pe_jax.specs.parse import make
-from pe_jax.training import need
+from pe_jax.training import device_memory
 from pe_jax.training.config import TrainConfig
 from pe_jax.training.loop import train
 from pe_jax.training.session import Session
@@ -41,7 +41,7 @@ def test_the_size_of_a_model_is_that_of_its_parameters(spec, lm):
 
 def test_a_program_that_does_not_fit_is_refused_before_it_runs(free, monkeypatch, tmp_path):
     model, needed = (SHALLOW, make("rope", SHALLOW.dims(TRAIN.length)), TRAIN), []
-    monkeypatch.setattr(need, "in_bytes", lambda number: needed.append(number) or str(number))
+    monkeypatch.setattr(device_memory, "in_bytes", lambda n: needed.append(n) or str(n))
     free(1000)
     with pytest.raises(Refused, match=r"training needs \d+, \d+ are free: lower train.batch"):
         train(*model, (0, 1), TEXTS, tmp_path / "small", Session())

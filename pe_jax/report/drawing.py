@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pe_jax.report.phrases import short
 from pe_jax.report.style import PANELS, STYLE, Line
-from pe_jax.report.words import short
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -18,9 +18,9 @@ from pe_jax.pretrained.served import fixed, programs
 from pe_jax.record import AS_TRAINED, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.differences import Difference, against
+from pe_jax.report.phrases import join, plusminus
 from pe_jax.report.sheet import Printed, Sheet
 from pe_jax.report.study import Cell, Study, minus
-from pe_jax.report.words import join, plusminus
 from pe_jax.specs.swap import swap
 
 DIGITS = 3
@@ -79,7 +79,7 @@ class Recommendation:
         return max(by_all or best[0], key=lambda c: (not c.way, bool(c.scaling)), default=None)
 
 
-def answer(
+def recommend(
     result: Result,
     encodings: tuple[Encoding, ...],
     margin: float = 0.01,

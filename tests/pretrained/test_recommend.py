@@ -9,9 +9,9 @@ import rich.console
 from scipy import stats as scipy_stats
 
 from pe_jax.encoding import Dims
-from pe_jax.pretrained.answer import answer
-from pe_jax.pretrained.answer import sheet as printed
 from pe_jax.pretrained.export import with_scaling
+from pe_jax.pretrained.recommend import recommend
+from pe_jax.pretrained.recommend import sheet as printed
 from pe_jax.pretrained.served import fixed, programs
 from pe_jax.record import CorpusRecord, Replica, Result, Row, Training, Way
 from pe_jax.report import sheet, stats
@@ -61,7 +61,7 @@ def result(metrics=("same_targets", "kl", "niah_single_1_exact"), reference=64, 
 
 @pytest.fixture
 def found():
-    return answer(result(), parse("rope").encodings(DIMS))
+    return recommend(result(), parse("rope").encodings(DIMS))
 
 
 def test_swaps_are_sorted_with_paired_differences_and_equivalence(found):
@@ -76,7 +76,7 @@ def test_swaps_are_sorted_with_paired_differences_and_equivalence(found):
     )
     high = 0.004 + scipy_stats.t.ppf(1 - 0.05 / 4, PLACES - 1) * error  # the least p of four
     for margin, equal in ((high + 1e-6, True), (high - 1e-6, False)):
-        again = answer(result(), parse("rope").encodings(DIMS), margin)
+        again = recommend(result(), parse("rope").encodings(DIMS), margin)
         assert {c.name: c.difference.equivalent for c in again.choices}["pi"] is equal
     assert [c.name for c in found.choices if c.difference.p <= 0.05] == ["pi", "window", "as it is"]
     assert not by["rerope"].difference.equivalent  # it scatters too much, however near its mean is
@@ -118,7 +118,7 @@ def test_scores_no_better_than_chance_are_named(monkeypatch):
     for value, said in ((0.0, True), (-1.5, False)):
         rows = [dataclasses.replace(row, value=row.value + value) for row in guessed]
         both = dataclasses.replace(made, rows=(*made.rows, *rows), config=config)
-        text = sheet.markdown([printed(answer(both, parse("rope").encodings(DIMS)))])
+        text = sheet.markdown([printed(recommend(both, parse("rope").encodings(DIMS)))])
         assert ("No row is better than chance by records, 2.3." in text) == said
 
 
@@ -136,7 +136,7 @@ def test_what_is_chosen_is_the_fixed_factor_that_programs_serve(monkeypatch):
         for row in made.rows
         for number in [row.replica.number]
     ]
-    found = answer(dataclasses.replace(made, rows=tuple(rows)), parse("rope").encodings(DIMS))
+    found = recommend(dataclasses.replace(made, rows=tuple(rows)), parse("rope").encodings(DIMS))
     by = {choice.name: choice for choice in found.choices}
     assert by["yarn"].scaling is None and by[served].scaling["rope_scaling"]["factor"] == 2
     assert found.chosen.name == served
@@ -153,7 +153,7 @@ def test_a_choice_is_of_what_the_programs_asked_for_serve(monkeypatch):
     monkeypatch.setitem(SCATTER, "dynamic_ntk", 0.0)
     made, rope = result(("same_targets",)), parse("rope").encodings(DIMS)
     for serve, scaled in ((("transformers",), True), (("transformers", "vllm"), False)):
-        by = {choice.name: choice for choice in answer(made, rope, serve=serve).choices}
+        by = {choice.name: choice for choice in recommend(made, rope, serve=serve).choices}
         assert (by["dynamic_ntk"].scaling is not None) == scaled
         assert by["as it is"].scaling and by["yarn"].scaling is None
 
@@ -178,7 +178,7 @@ def test_the_fixed_form_of_a_swap_has_the_factor_of_the_longest_length(spec, wan
 
 def test_config_json_scales_a_gemma_3_in_layers_without_a_window():
     gemma = parse("rope[1]+rope(base=100.0)[0]+window(window=9)[0]").encodings(DIMS)
-    found = {c.name: c for c in answer(result(), gemma).choices}
+    found = {c.name: c for c in recommend(result(), gemma).choices}
     assert found["yarn"].scaling["rope_scaling"]["rope_type"] == "yarn"
     assert found["rerope"].scaling is None
     assert found["as it is"].scaling == {"max_position_embeddings": 128}
@@ -186,16 +186,16 @@ def test_config_json_scales_a_gemma_3_in_layers_without_a_window():
 
 def test_config_json_has_the_names_of_its_family():
     rope = parse("rope").encodings(DIMS)
-    phi = {c.name: c for c in answer(result(), rope, family="phi3").choices}
+    phi = {c.name: c for c in recommend(result(), rope, family="phi3").choices}
     assert phi["yarn"].scaling is None  # Phi-3 has longrope alone
-    neox = {c.name: c for c in answer(result(), rope, family="gpt_neox").choices}
+    neox = {c.name: c for c in recommend(result(), rope, family="gpt_neox").choices}
     assert neox["yarn"].scaling["rotary_emb_base"] == 10_000
 
 
 def test_perplexities_are_compared_by_their_logarithms():
     """Perplexities of a model that breaks down scatter too much for any test to be significant."""
     scored = result(("longppl",))
-    found = answer(scored, parse("rope").encodings(DIMS))
+    found = recommend(scored, parse("rope").encodings(DIMS))
     by = {c.name: c for c in found.choices}
     values = [np.log(r.value) for r in scored.rows if not r.way and r.length == LENGTHS[-1]]
     assert by["as it is"].scores[0].mean == pytest.approx(np.mean(values))
@@ -210,7 +210,7 @@ def test_dynamic_ntk_counts_from_its_own_length_in_config_json(monkeypatch):
     spec = "dynamic_ntk(length=32)"
     monkeypatch.setitem(WORSE, spec, -0.1)
     monkeypatch.setitem(SCATTER, spec, 0.0)
-    made = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    made = recommend(result(("same_targets",)), parse("rope").encodings(DIMS))
     text = sheet.markdown([printed(made)])
     assert '"rope_type": "dynamic"' in text and '"max_position_embeddings": 32' in text
 
@@ -222,14 +222,14 @@ def test_the_export_command_is_printed_for_models_that_can_be_exported(monkeypat
     for kind, lm, can in (("hf", {}, True), ("gguf", llama, True), ("gguf", {}, False)):
         made = result(("same_targets",))
         config = made.config | {"train": {"init_from": f"{kind}:model"}, "lm": lm}
-        found = answer(dataclasses.replace(made, config=config), parse("rope").encodings(DIMS))
+        found = recommend(dataclasses.replace(made, config=config), parse("rope").encodings(DIMS))
         text = sheet.markdown([printed(found)])
         assert '"rope_type": "yarn"' in text and ("pe-jax export" in text) == can
 
 
 def test_a_model_whose_swaps_are_no_better_stays_as_it_is(monkeypatch):
     monkeypatch.setitem(WORSE, "", 0.0005)
-    alone = answer(result(("same_targets",)), parse("rope").encodings(DIMS))
+    alone = recommend(result(("same_targets",)), parse("rope").encodings(DIMS))
     assert alone.chosen.name == "as it is"
     text = sheet.markdown([printed(alone)])
     assert "Keep the model as it is." in text and "export" not in text
@@ -238,7 +238,7 @@ def test_a_model_whose_swaps_are_no_better_stays_as_it_is(monkeypatch):
 def test_where_the_best_needs_own_code_the_best_that_config_json_says_is_named(monkeypatch):
     monkeypatch.setitem(WORSE, "rerope", -0.1)
     monkeypatch.setitem(SCATTER, "rerope", 0.0)
-    made = answer(result(), parse("rope").encodings(DIMS))
+    made = recommend(result(), parse("rope").encodings(DIMS))
     assert made.chosen.name == "rerope"
     text = sheet.markdown([printed(made)])
     assert "rerope needs own code. The best without is yarn." in text
@@ -249,20 +249,20 @@ def test_right_and_wrong_answers_have_mcnemars_test():
     """As it is the model is right at the first place alone, with rerope and pi at all."""
     asked = result(("niah_single_1_exact",), reference=128)
     rows = [dataclasses.replace(row, value=100.0 * (row.value >= 90)) for row in asked.rows]
-    made = answer(dataclasses.replace(asked, rows=tuple(rows)), parse("rope").encodings(DIMS))
+    made = recommend(dataclasses.replace(asked, rows=tuple(rows)), parse("rope").encodings(DIMS))
     by = {choice.name: choice.difference.p for choice in made.choices}
     assert made.baseline == "as it is"
     assert by["rerope"] == by["pi"] == pytest.approx(4 * 2 * 0.5 ** (PLACES - 1))
 
 
 def test_as_if_trained_at_fewer_tokens_the_unchanged_model_is_the_truth():
-    found = answer(result(reference=128), parse("rope").encodings(DIMS))
+    found = recommend(result(reference=128), parse("rope").encodings(DIMS))
     assert found.baseline == "as it is"
     assert "as it is" not in [c.name for c in found.ranked]
     assert found.chosen.way
     lacking = [row for row in result().rows if row.length != 128]
     none = dataclasses.replace(result(), rows=tuple(lacking))
-    assert answer(none, parse("rope").encodings(DIMS)).chosen is None
+    assert recommend(none, parse("rope").encodings(DIMS)).chosen is None
 
 
 def test_llama_cpp_rounds_the_ends_of_the_ramp():
@@ -281,6 +281,6 @@ def test_a_swap_without_a_score_at_the_longest_length_has_none():
         else row
         for row in made.rows
     )
-    found = answer(dataclasses.replace(made, rows=rows), parse("rope").encodings(DIMS))
+    found = recommend(dataclasses.replace(made, rows=rows), parse("rope").encodings(DIMS))
     text = sheet.markdown([printed(found)])
     assert "| rerope " in text and "nan" not in text
