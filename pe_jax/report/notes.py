@@ -11,7 +11,7 @@ from pe_jax.report.phrases import capital, commit, each, join
 from pe_jax.report.sheet import FIRST, Note
 from pe_jax.report.stats import DOCUMENTS
 from pe_jax.report.study import HEADROOM
-from pe_jax.report.table import NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table, in_percent
+from pe_jax.report.table import CROP, NEAR_BAYES, SOLVED, SOLVED_BEYOND, Table, in_percent
 from pe_jax.report.table import rate as rate_of
 
 GLOSSARY = {
@@ -96,12 +96,9 @@ def glossary(table: Table) -> tuple[Note, ...]:
         "Reference": "reference" in blocks,
         "No model": bool(blocks - {"reference"}),
     }
-    decoder = table.runs[0].config.get("lm", {}).get("causal", True)
-    window = (
-        "causal attention to the last L tokens"
-        if decoder
-        else "attention to tokens less than L away"
-    )
+    window = "attention to tokens less than L away"
+    if table.runs[0].config.get("lm", {}).get("causal", True):
+        window = "causal attention to the last L tokens"
     return terms([term for term in GLOSSARY if occurs.get(term)], f"{table.replicate}s", window)
 
 
@@ -189,6 +186,9 @@ def _cautions(table: Table) -> Iterator[str]:
         if not in_percent(table.metric) or table.metric == HEADROOM:
             far = f"more than {NEAR_BAYES:g} bits above the Bayes-optimal prediction"
         yield f"Not compared beyond {train}: {names} (mean at {train} {far})."
+    near = [row.label for row in trained if abs(row.change.mean) < 1e-4]
+    if near and table.metric.name in CROP and table.evaluated[-1] > train:
+        yield f"Does not look beyond {train}, its value changing by less than 1e-4: {join(near)}."
     run = table.runs[0]
     if other := other_text(run):
         yield f"The scored text, {other.source}, is not the text of training."
