@@ -3,11 +3,9 @@ steps: three seeds, trained at 64 bytes, evaluated at up to 1024.
 
     pe-jax sweep --config=configs/encodings.py --workdir=DIR --out=results/encodings
 
-The learning rate is 9e-3, for some 27e-3 (HIGHER). Of 54 of these specs an earlier run of this
-study had the rates 3e-3, 9e-3 and 27e-3 (its records are in results/encodings/runs.jsonl of commit
-2705e1bc): validation text of seed 0 at the training length was lowest at these. All 80 specs are
-being run again on one commit: results/unfinished/encodings has the records that are done, which are
-not run again if they are copied to DIR before (cp -r results/unfinished/encodings/. DIR).
+The learning rate is 9e-3, for some 27e-3 (HIGHER): of 54 of these specs an earlier run of this
+study had 3e-3, 9e-3 and 27e-3 (its records are results/encodings/runs.jsonl of commit 2705e1bc),
+and validation text of seed 0 at the training length was lowest at these. The others have 9e-3.
 
 The text is `$PE_JAX_CORPORA/novels` where that variable is set, else the standard library. Members
 that only change positions, hide keys or scale logits are combined with an encoding. Left out is
@@ -26,6 +24,7 @@ BESIDE = {  # partners of encodings without a position of their own
     **dict.fromkeys(SWAPS, ()),  # none: in training they equal RoPE, nearly, or NoPE
     "randomized": ("randomized+sinusoidal", "randomized+rope", "randomized+t5"),
     "shape": ("shape+sinusoidal",),
+    "pose": ("pose+rope",),
     "cape": ("cape+sinusoidal",),
     "bipe": ("bipe+rope", "bipe(stride=96)+alibi"),
     "abacus": (),  # none: it counts digits, for addition
@@ -33,6 +32,9 @@ BESIDE = {  # partners of encodings without a position of their own
     "window": ("rope+window(window=32)",),
     "log_n": ("rope+log_n",),
     "ssmax": ("rope+ssmax",),
+    "temperature_tuning": ("rope+temperature_tuning",),
+    "learned_sinks": ("learned_sinks", "rope+learned_sinks"),
+    "key_offset": ("key_offset", "rope(rotary_pct=0.5)+key_offset"),
 }
 COMPOSITIONS = (
     "learned+t5",
