@@ -68,11 +68,7 @@ def studies(tmp_path, monkeypatch):
         ("a:64 rope same_targets 128 less rope, yarn 128", "0.000", "0.567"),
         ("a:128 alibi same_targets 128 less results/a:64 rope 64", "+0.00", "+0.13"),
         ("a:64 rope same_targets 128 less 64, less alibi 128 less 64", "0.00", "1.03"),
-        (
-            "a:128 alibi same_targets 128 less 2.0, less results/a:64 rope 64 less 2.0",
-            "0.00",
-            "0.13",
-        ),
+        ("a:64 rope same_targets 128 less 2.0, less alibi 64 less 2.0", "0.00", "0.77"),
         ("a:64 rope same_targets 64 less 1.5 nats sd", "0.00", "−0.20"),
         ("a:64 rope same_targets 128 less 64 p", "0.0000", "0.0072"),
         ("a:64 rope same_targets 128 less 64 tells", "0.000", "0.499"),
@@ -93,11 +89,7 @@ def studies(tmp_path, monkeypatch):
         ("reference/paper rope published 2x", "0", "9"),
         ("reference/paper:copy(variant='rsc') alibi published 2x", "0", "70"),
         ("reference/paper rope published 2x less rope, yarn 2.5x", "0.00", "7.50"),
-        (
-            "a:64 rope same_targets 64 less results/reference/paper rope, yarn 2.5x nats",
-            "0.0",
-            "−0.0",
-        ),
+        ("a:64 rope same_targets 64 less results/reference/paper rope, yarn 2.5x", "0.0", "0.6"),
     ],
 )
 def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(place, old, number):
