@@ -186,9 +186,9 @@ def _cautions(table: Table) -> Iterator[str]:
         if not in_percent(table.metric) or table.metric == HEADROOM:
             far = f"more than {NEAR_BAYES:g} bits above the Bayes-optimal prediction"
         yield f"Not compared beyond {train}: {names} (mean at {train} {far})."
-    near = [row.label for row in trained if abs(row.change.mean) < 1e-4]
+    near = [r.label for r in trained if max(map(abs, r.change.values.values()), default=1) < 1e-4]
     if near and table.metric.name in CROP and table.evaluated[-1] > train:
-        yield f"Does not look beyond {train}, its value changing by less than 1e-4: {join(near)}."
+        yield f"Does not look beyond {train} (each {table.replicate} within 1e-4): {join(near)}."
     run = table.runs[0]
     if other := other_text(run):
         yield f"The scored text, {other.source}, is not the text of training."

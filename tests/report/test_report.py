@@ -267,7 +267,7 @@ def test_each_caution_is_one_line(records):
         [note for note in notes.facts(table_of(runs)) if note.question == "Caution"]
         for runs in (inner, [*ends, *inner])
     )
-    still = "Does not look beyond 64, its value changing by less than 1e-4:"
+    still = "Does not look beyond 64 (each seed within 1e-4):"
     assert nothing == [f"{still} fire and nope."]  # all values are equal
     assert [line.partition(" also stands")[0] for line in told] == [
         "Learning rate at the edge of those tried: rope (1) and t5 (0.1).",
