@@ -1,5 +1,6 @@
 """Marked numbers of prose, of two studies whose scores are given."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -56,45 +57,42 @@ def studies(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("place", "old", "number"),
+    ("place", "number"),
     [
-        ("a:64 rope same_targets 64", "9.99", "2.13"),
-        ("a:64 rope same_targets 64", "1.0 ± 0.000", "2.1 ± 0.379"),
-        ("a:64 rope, yarn same_targets 128", "0.0", "2.6"),
-        ("a:64 rope same_targets 128 less 64", "+0.00 ± 0.00", "+1.03 ± 0.38"),
-        ("a:64 rope same_targets 64 less 128 nats", "0.00", "−0.72"),
-        ("a:64 rope same_targets 128 less 64 each", "0.0, 0.0, 0.0", "1.0, 1.2, 0.9"),
-        ("a:64 rope same_targets 128 less alibi 64", "0.000", "0.767"),
-        ("a:64 rope same_targets 128 less rope, yarn 128", "0.000", "0.567"),
-        ("a:128 alibi same_targets 128 less results/a:64 rope 64", "+0.00", "+0.13"),
-        ("a:64 rope same_targets 128 less 64, less alibi 128 less 64", "0.00", "1.03"),
-        ("a:64 rope same_targets 128 less 2.0, less alibi 64 less 2.0", "0.00", "0.77"),
-        ("a:64 rope same_targets 64 less 1.5 nats sd", "0.00", "−0.20"),
-        ("a:64 rope same_targets 128 less 64 p", "0.0000", "0.0072"),
-        ("a:64 rope same_targets 128 less 64 tells", "0.000", "0.499"),
-        ("a:64,width=32 rope same_targets 64", "0.00", "2.13"),
-        ("b:steps=350 rope same_targets 64", "0", "3"),
-        ("a:64 rope same_targets 64 less 128 nats each", "0.0,\n0.0, 0.0", "−0.7,\n−0.8, −0.6"),
-        ("a:text t5 same_targets 128", "0", "2"),
-        ("a:text t5 same_targets beyond", "0.0", "5.5"),
-        ("a:64 no model: Bayes same_targets 64", "0.00", "2.36"),
-        (
-            "a:64 no model: Bayes same_targets 64 less rope 64 each",
-            "0.0, 0.0, 0.0",
-            "0.4, 0.3, 0.1",
-        ),
-        ("a:rate=0.003 rope validation 64", "0.00", "2.55"),
-        ("a:64 results/b rho 64", "0.0", "−0.5"),
-        ("a:64 paper rho 2x", "+0.00", "+1.00"),
-        ("reference/paper rope published 2x", "0", "9"),
-        ("reference/paper:copy(variant='rsc') alibi published 2x", "0", "70"),
-        ("reference/paper rope published 2x less rope, yarn 2.5x", "0.00", "7.50"),
-        ("a:64 rope same_targets 64 less results/reference/paper rope, yarn 2.5x", "0.0", "0.6"),
+        ("a:64 rope same_targets 64", "2.13"),
+        ("a:64 rope same_targets 64", "2.1 ± 0.379"),
+        ("a:64 rope, yarn same_targets 128", "2.6"),
+        ("a:64 rope same_targets 128 less 64", "+1.03 ± 0.38"),
+        ("a:64 rope same_targets 64 less 128 nats", "−0.72"),
+        ("a:64 rope same_targets 128 less 64 each", "1.0, 1.2, 0.9"),
+        ("a:64 rope same_targets 128 less alibi 64", "0.767"),
+        ("a:64 rope same_targets 128 less rope, yarn 128", "0.567"),
+        ("a:128 alibi same_targets 128 less results/a:64 rope 64", "+0.13"),
+        ("a:64 rope same_targets 128 less 64, less alibi 128 less 64", "1.03"),
+        ("a:128 alibi same_targets 128 less 2.0, less results/a:64 rope 64 less 2.0", "0.13"),
+        ("a:64 rope same_targets 64 less 1.5 nats sd", "−0.20"),
+        ("a:64 rope same_targets 128 less 64 p", "0.0072"),
+        ("a:64 rope same_targets 128 less 64 tells", "0.499"),
+        ("a:64,width=32 rope same_targets 64", "2.13"),
+        ("b:steps=350 rope same_targets 64", "3"),
+        ("a:64 rope same_targets 64 less 128 nats each", "−0.7,\n−0.8, −0.6"),
+        ("a:text t5 same_targets 128", "2"),
+        ("a:text t5 same_targets beyond", "5.5"),
+        ("a:64 no model: Bayes same_targets 64", "2.36"),
+        ("a:64 no model: Bayes same_targets 64 less rope 64 each", "0.4, 0.3, 0.1"),
+        ("a:rate=0.003 rope validation 64", "2.55"),
+        ("a:64 results/b rho 64", "−0.5"),
+        ("a:64 paper rho 2x", "+1.00"),
+        ("reference/paper rope published 2x", "9"),
+        ("reference/paper:copy(variant='rsc') alibi published 2x", "70"),
+        ("reference/paper rope published 2x less rope, yarn 2.5x", "7.50"),
+        ("a:64 rope same_targets 64 less results/reference/paper rope, yarn 2.5x nats", "−0.0"),
     ],
 )
-def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(place, old, number):
-    text = "It has <!-- results/{} -->{} bits, 1.23 elsewhere."
-    assert numbers.written(text.format(place, old)) == text.format(place, number)
+def test_a_number_is_computed_anew_with_the_decimals_and_the_sign_that_it_has(place, number):
+    text, old = "It has <!-- results/{} -->{} bits, 1.23 elsewhere.", re.sub("[1-9]", "0", number)
+    new = numbers.written(text.format(place, old.replace("−", "")))
+    assert new == text.format(place, number)
 
 
 @pytest.mark.parametrize(

@@ -254,6 +254,7 @@ def test_the_facts_are_those_of_the_config(changes, said):
 
 
 def test_each_caution_is_one_line(records):
+    """Text of the test in the training text, rates at an end of those tried, by model."""
     overlap = {"valid": record.Overlap(share=0.83), "test": record.Overlap(share=0.3)}
 
     def grid(label, *valid, **fields):
