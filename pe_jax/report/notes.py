@@ -160,7 +160,7 @@ def _rates(table: Table) -> Iterator[str]:
     called = {row.run: row.label for row in table.rows if row.trained}
     chosen: dict[tuple[float, ...], dict[float, list[str]]] = {}
     for run in table.runs:
-        if rate := rate_of(run):
+        if run.id in called and (rate := rate_of(run)):
             tried = tuple(sorted(one.rate for one in run.rates))
             chosen.setdefault(tried, {}).setdefault(rate, []).append(called[run.id])
     text = "samples" if draws(table.runs[0]) else "text"

@@ -36,7 +36,7 @@ from pe_jax.report.page import Report
 from pe_jax.report.selection import Selection
 from pe_jax.report.study import load
 from pe_jax.report.style import looks
-from pe_jax.report.table import rate as rate_of
+from pe_jax.report.table import rate, shortened
 from pe_jax.storage.records import encode, put_state, write
 
 
@@ -229,7 +229,8 @@ def test_the_facts_and_the_csv_tell_the_learning_rates_that_were_chosen():
     assert chosen == {"rope": "0.009", "t5": "0.027", "alibi": "0.009"}
     many = [tried(f"e{i}", 0.009) for i in range(50)] + [tried(f"f{i}", 0.003) for i in range(4)]
     assert ": 0.003 for f0, f1, f2, f3; 0.009 for e0, e1, ..., e49 (50)." in facts_of(many)
-    assert [rate_of(result) for result in many] == [0.009] * 50 + [0.003] * 4
+    assert notes.facts(shortened(table_of(many), most=9))  # 12 rows of 54 runs
+    assert [rate(result) for result in many] == [0.009] * 50 + [0.003] * 4
     config = {"train": {"rate": 1e-3}}
     alone = [replace(make_record("rope", [2.5] * 5), config=config)]
     assert table_of(alone).rows[0].rate == 1e-3 and "rate" not in facts_of(alone)
