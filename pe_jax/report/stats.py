@@ -31,13 +31,17 @@ def p_values(samples: Sequence[Mapping[Any, float]], base: Mapping[Any, float]) 
     base[replica], as scipy.stats.ttest_rel has it. NaN below two of them; differences that are all
     the same number have p 0, or 1 if that is 0.
     """
+    return _of_pairs([base, *samples], np.zeros(len(samples), int), 1 + np.arange(len(samples)))
+
+
+def _of_pairs(samples: Sequence[Mapping[Any, float]], a: np.ndarray, b: np.ndarray) -> list[float]:
     from scipy import special  # scipy.stats would cost seconds
 
-    if yes_or_no([base, *samples]):
-        return [mcnemar(sample, base) for sample in samples]
-    keys = sorted(base)
-    differences = [[sample.get(key, math.nan) - base[key] for key in keys] for sample in samples]
-    differences = np.reshape(differences, (len(samples), len(keys)))
+    if yes_or_no(samples):
+        return [mcnemar(samples[j], samples[i]) for i, j in zip(a, b, strict=True)]
+    keys = sorted({key for sample in samples for key in sample})
+    values = np.array([[one.get(key, math.nan) for key in keys] for one in samples], ndmin=2)
+    differences = values[b] - values[a]
     n = (~np.isnan(differences)).sum(axis=1)
     enough = n > 1
     mean, error = np.full((2, len(n)), math.nan)
@@ -99,12 +103,11 @@ def holm(p: Sequence[float] | np.ndarray) -> list[float]:
     it. Those up to 0.05 are significant, with a chance of at most 5 % that any of them is so
     wrongly. NaN, where there was no test, stays NaN and does not count.
     """
-    values = np.asarray(p, float)
-    tested = np.flatnonzero(~np.isnan(values))
-    order = tested[np.argsort(values[tested], kind="stable")]
+    adjusted = np.array(p, float)
+    tested = np.flatnonzero(~np.isnan(adjusted))
+    order = tested[np.argsort(adjusted[tested], kind="stable")]
     times = np.arange(len(order), 0, -1)
-    adjusted = values.copy()
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * times))
+    adjusted[order] = np.minimum(1, np.maximum.accumulate(adjusted[order] * times))
     return adjusted.tolist()
 
 
@@ -132,9 +135,8 @@ def of_best(samples: Sequence[Mapping[Any, float]], first: int) -> list[float]:
     at 3 to 10 seeds.
     """
     a, b = np.triu_indices(len(samples), 1)
-    p = [p for i, one in enumerate(samples) for p in p_values(samples[i + 1 :], one)]
     adjusted = np.full((len(samples), len(samples)), math.nan)
-    adjusted[a, b] = adjusted[b, a] = holm(p)
+    adjusted[a, b] = adjusted[b, a] = holm(_of_pairs(samples, a, b))
     return adjusted[first].tolist()
 
 
@@ -187,11 +189,9 @@ def interval(values: Sequence[float] | np.ndarray) -> Interval:
     from scipy import special  # scipy.stats would cost seconds
 
     n = len(values)
-    if not n:
-        return Interval(math.nan, math.nan, 0)
-    mean = float(np.mean(values))
-    if n == 1:
-        return Interval(mean, math.nan, 1)
+    mean = float(np.mean(values)) if n else math.nan
+    if n < 2:
+        return Interval(mean, math.nan, n)
     half = special.stdtrit(n - 1, 0.975) * np.std(values, ddof=1) / math.sqrt(n)
     return Interval(mean, float(half), n)
 

@@ -133,9 +133,9 @@ def test_values_that_are_not_finite_are_not_averaged():
 
 def test_equal_labels_are_told_apart_by_what_differs_in_their_configs():
     rates = []
-    for i, rate in enumerate((1e-3, 3e-3, 3e-3)):
-        config = {"train": {"length": 64, "rate": rate}, "log": {"wandb": rate > 1e-3}}
-        config["train"]["remat"] = rate > 1e-3
+    for i, tried_rate in enumerate((1e-3, 3e-3, 3e-3)):
+        config = {"train": {"length": 64, "rate": tried_rate}, "log": {"wandb": i > 0}}
+        config["train"]["remat"] = i > 0
         config |= {"pe": {"spec": "rope", "rope": {"base": 1e4}}}
         rates.append(replace(make_record("rope", [2.5] * 5), id=f"rope-{i:08d}", config=config))
     told = labels.names(rates)
