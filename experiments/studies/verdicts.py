@@ -35,7 +35,7 @@ from configs import (
     tasks_solved,
 )
 from configs.carriers import DELTA, KIMI
-from configs.masked_text import DIFFUSION, SWAPS
+from configs.masked_text import DIFFUSION, LENGTH, SWAPS
 from pe_jax.record import AS_TRAINED, Replica, Result, Way
 from pe_jax.report import stats
 from pe_jax.report.phrases import plusminus
@@ -641,24 +641,24 @@ def of_masked_text(study: Study) -> Iterator[str]:
         run = _by_spec(group.runs)[label]
         return study.scores[run.id, Way(swap=swap), metric, length].values
 
-    hierarchical = of(table, "hierarchical", right, 384)
+    hierarchical = of(table, "hierarchical", right, 3 * LENGTH)
     found = tested(
         {
-            "ntk(length=256) less ntk": less(
-                of("rope", "ntk(length=256)", "masked_tokens", 512),
-                of("rope", "ntk", "masked_tokens", 512),
+            "ntk(length=64) less ntk": less(
+                of("rope", "ntk(length=64)", "masked_tokens", 4 * LENGTH),
+                of("rope", "ntk", "masked_tokens", 4 * LENGTH),
             ),
             "decoders' base less that of both sides": less(
-                *(of("rope", swap, "masked_tokens", 512) for swap in reversed(DIFFUSION))
+                *(of("rope", swap, "masked_tokens", 4 * LENGTH) for swap in reversed(DIFFUSION))
             ),
-            "cropped less hierarchical": less(of(table, "", right, 128), hierarchical),
-            "hierarchical less repeated": less(hierarchical, of(table, "", right, 384)),
+            "cropped less hierarchical": less(of(table, "", right, LENGTH), hierarchical),
+            "hierarchical less repeated": less(hierarchical, of(table, "", right, 3 * LENGTH)),
         }
     )
 
     first, base, *others = found
     yield judged(3, {first: found[first]})
-    far = {swap: _mean(of("rope", swap, "masked_tokens", 1024)) for swap in SWAPS["rope"]}
+    far = {swap: _mean(of("rope", swap, "masked_tokens", 8 * LENGTH)) for swap in SWAPS["rope"]}
     said = ", ".join(f"{swap} {bits:.3f}" for swap, bits in far.items())
     best = min(far, key=far.__getitem__) == "window"
     yield f"4. The window is the best of rope's swaps: {words(best)} ({said})"
@@ -751,8 +751,8 @@ def of_hierarchical(study: Study) -> Iterator[str]:
     after = less(right(own, far, 2000, far), right(own, near, 2000, near))
     found = tested(
         {
-            "128 less 384 tokens": less(right(own, near, 0, near), right(own, near, 0, far)),
-            "384 less 128 tokens, and one point": {seed: v + 1 for seed, v in after.items()},
+            "32 less 96 bytes": less(right(own, near, 0, near), right(own, near, 0, far)),
+            "96 less 32 bytes, and one point": {seed: v + 1 for seed, v in after.items()},
             "over new rows": less(right(own, far, 500, far), right(new_rows, far, 500, far)),
         }
     )

@@ -328,11 +328,11 @@ def test_masked_text_is_judged_by_losses_swaps_and_first_choices():
 
     results = []
     for label, lost in (dict.fromkeys(masked_text.ENCODINGS, 0.005) | LOST).items():
-        more = swapped({128: 50.0, 384: 40.0}, "", "first_choices")
-        more += swapped({384: 55.0}, "hierarchical", "first_choices")
+        more = swapped({32: 50.0, 96: 40.0}, "", "first_choices")
+        more += swapped({96: 55.0}, "hierarchical", "first_choices")
         for i, swap in enumerate(masked_text.SWAPS["rope"]):
-            more += swapped({512: 2.1 + 0.01 * i, 1024: 2.5 - (swap == "window")}, swap)
-        results.append(losing(label, lost, 128, 8, more, "masked_tokens"))
+            more += swapped({128: 2.1 + 0.01 * i, 256: 2.5 - (swap == "window")}, swap)
+        results.append(losing(label, lost, 32, 8, more, "masked_tokens"))
     lines = said(verdicts.of_masked_text, results)
     assert all("holds" in line(lines, f"{n}.") for n in (1, 2, 3, 4, 6))
     assert "5. contradicted" in line(lines, "5.")  # 55 % of first choices are more than 50 %
@@ -347,12 +347,12 @@ def test_objectives_are_judged_by_losses_their_order_and_hidden_tokens(more, ver
         "masked_tokens": {"name": "masked_text", "rate": 0.3},
         "diffusion_bound": {"name": "masked_text", "rate": "uniform"},
     }.items():
-        hidden = rows([{128: 2 + more, 1024: 3 + 2 * more}] * 3, metric="masked_tokens")
+        hidden = rows([{32: 2 + more, 256: 3 + 2 * more}] * 3, metric="masked_tokens")
         hidden = hidden if task.get("rate") == "uniform" else ()
         for label, lost in (dict.fromkeys(masked_text.ENCODINGS, 0.005) | LOST).items():
             lost = lost if more > 0 or label != "rope" else 2.0 * (metric == "same_targets")
             if label in objectives.ENCODINGS or metric == "masked_tokens":
-                result = losing(label, lost, 128, 8, hidden, metric, task=task)
+                result = losing(label, lost, 32, 8, hidden, metric, task=task)
                 worse = [dataclasses.replace(row, value=row.value + 1) for row in result.rows]
                 known = worse if label == "nope" else result.rows
                 results.append(dataclasses.replace(result, rows=tuple(known)))
@@ -379,14 +379,14 @@ def test_chinese_is_judged_by_rises_and_their_order():
 def test_hierarchical_is_judged_by_first_choices():
     own, new_rows = hierarchical.SPECS
     results = []
-    for spec, length, further, *right in (  # in % at 128 and 384 tokens
-        (own, 128, 0, 50, 40),
-        (own, 128, 2000, 52, 40),
-        (own, 384, 500, 50, 50),
-        (own, 384, 2000, 50, 51.5),
-        (new_rows, 384, 500, 50, 51),
+    for spec, length, further, *right in (  # in % at 32 and 96 bytes
+        (own, 32, 0, 50, 40),
+        (own, 32, 2000, 52, 40),
+        (own, 96, 500, 50, 50),
+        (own, 96, 2000, 50, 51.5),
+        (new_rows, 96, 500, 50, 51),
     ):
-        seeds = [{128: right[0] + 0.01 * s, 384: right[1] + 0.01 * s} for s in (0, 1, 3)]
+        seeds = [{32: right[0] + 0.01 * s, 96: right[1] + 0.01 * s} for s in (0, 1, 3)]
         train = {"train": {"init_from": "parent" * bool(further)}}
         one = scored(spec, seeds, length=length, metric="first_choices", config=train)
         results.append(
