@@ -1,8 +1,9 @@
-"""Benchmarks: a training step compared with other libraries, the cost of encodings, long passes,
-text larger than memory.
+"""Benchmarks: a training step compared with other libraries, of encoders and decoders, the cost of
+encodings, long passes, text larger than memory.
 
 python -m experiments.benchmark step [--turns=12] [--one_core]
 python -m experiments.benchmark profile [SPEC]
+python -m experiments.benchmark masked [--turns=12]
 python -m experiments.benchmark encodings [NAME ...] [--turns=6]
 python -m experiments.benchmark passes hf:DIR|RUN [--lengths=8192,131072] [--swaps=pi,window]
 python -m experiments.benchmark data --folder=DIR [--gigabytes=4] [--source=stdlib]
@@ -40,6 +41,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     step.add_argument("--quick", action="store_true", help="3 turns, printed and not written")
     profiled = command("profile", 3, "results/benchmark", "the parts of pe_jax's step")
     profiled.add_argument("spec", nargs="?", default="rope", help="the encoding")
+    command("masked", 12, "results/benchmark", "a training step of an encoder and of a decoder")
     costs = command(
         "encodings", 6, "results/benchmark_encodings", "every encoding relative to nope"
     )
@@ -74,7 +76,7 @@ def _swaps(text: str) -> list[str]:
 def main() -> int:
     """Returns the exit code."""
     options = arguments()
-    from experiments.benchmark import compared, data, encodings, profile
+    from experiments.benchmark import compared, data, encodings, masked, profile
     from pe_jax.encodings import ENCODINGS
     from pe_jax.errors import Refused
 
@@ -85,6 +87,8 @@ def main() -> int:
             compared.step(3 if quick else options.turns, options.one_core, None if quick else out)
         elif options.command == "profile":
             profile.run(options.spec, options.turns, out)
+        elif options.command == "masked":
+            masked.run(options.turns, out)
         elif options.command == "encodings":
             plan = encodings.Plan(turns=options.turns)
             encodings.run(options.names or [*ENCODINGS], plan, None if options.names else out)

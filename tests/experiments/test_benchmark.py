@@ -12,7 +12,7 @@ from commands import tiny_on, write_text
 from flax import nnx
 
 from experiments.benchmark import __main__ as command
-from experiments.benchmark import compared, data, encodings, profile, turns
+from experiments.benchmark import compared, data, encodings, masked, profile, turns
 from experiments.benchmark.encodings import Plan, exponent
 from experiments.benchmark.sides import (
     CALL,
@@ -65,10 +65,9 @@ def test_a_model_is_timed_at_every_length_with_every_swap(tmp_path, monkeypatch)
     for answers in found.values():
         assert answers.keys() == {"pe_jax", "pe_jax, pi"}
         assert all(turn["ms"] > 0 for given in answers.values() for turn in given)
-    (plain, _), (pi, _) = found["32"].values()
-    assert plain["nats"] == pi["nats"]  # within training
-    (plain, _), (pi, _) = found["48"].values()
-    assert plain["nats"] != pi["nats"]
+    for length, equal in ("32", True), ("48", False):  # within training, and beyond
+        (plain, _), (pi, _) = found[length].values()
+        assert (plain["nats"] == pi["nats"]) is equal
     assert (tmp_path / "passes.md").read_text().count("| pe_jax, pi |") == 2
 
 
@@ -92,19 +91,22 @@ def test_a_profile_gives_the_time_of_every_part():
     assert rows[-1] == f"| the step | {found['ms']:.1f} |  | {found['ms']:.1f} |  |"
 
 
-def test_the_model_of_a_run_is_timed_with_a_swap(quick_run):
-    _, ask = pass_of_pe_jax(str(quick_run))
-    whole, window = ask("16"), ask("16", "window(window=4)")
-    assert whole["nats"] != window["nats"] and whole["temporaries_mib"] > 0
+def test_a_step_of_an_encoder_is_timed_beside_decoders(tmp_path, monkeypatch):
+    monkeypatch.setattr(masked, "LENGTHS", (8,))
+    masked.run(1, tmp_path, TINY)
+    record = json.loads((tmp_path / "masked.json").read_text())
+    assert min(ms for (ms,) in record["lengths"]["8"].values()) > 0
+    record["lengths"]["8"] = {side: [ms] for side, ms in zip(masked.SIDES, (3, 2, 4), strict=True)}
+    assert "| 8 | 3 | 2 | 4 | 1.500 (too few turns) | 0.750" in masked.markdown(record)
 
 
-@pytest.fixture
-def quick_run(tmp_path):
+def test_the_model_of_a_run_is_timed_with_a_swap(tmp_path):
     config = tiny_on(write_text(tmp_path / "text")) | {"pe": "rope", "run": {"seeds": (0,)}}
     config["eval"]["lengths"] = (16,)
-    run = Run.of(config)
-    execute(run, tmp_path / "runs")
-    return tmp_path / "runs" / run.id
+    execute(run := Run.of(config), tmp_path / "runs")
+    _, ask = pass_of_pe_jax(str(tmp_path / "runs" / run.id))
+    whole, window = ask("16"), ask("16", "window(window=4)")
+    assert whole["nats"] != window["nats"] and whole["temporaries_mib"] > 0
 
 
 def test_plain_jax_is_the_same_model():
@@ -146,16 +148,14 @@ def test_an_encoding_is_measured_against_nope(tmp_path, capsys):
     assert not any(tmp_path.iterdir())
     encodings.run(["learned", "kerple_log"], plan, tmp_path)
     learned, kerple = json.loads((tmp_path / "encodings.json").read_text())["found"]
-    for one in (learned, kerple):
-        (part,) = one["training"]
+    for (part,) in (learned["training"], kerple["training"]):
         ratios = [own / nope for own, nope in zip(part["ms"], part["ms_nope"], strict=True)]
         assert part["ratio"] == pytest.approx(sum(ratios) / 2)
         assert min(ratios) > 0 and part["interval"] is None
         assert part["memory"] > 0 and part["memory_ratio"] > 0
     assert (learned["group"], kerple["group"]) == ("input", "bias")
     assert [one["reason"] for one in learned["evaluation"]] == 2 * ["beyond its 8 positions"]
-    assert 0.5 < exponent(kerple) < 2.5
-    assert exponent(learned) is None
+    assert exponent(learned) is None and 0.5 < exponent(kerple) < 2.5
     text = (tmp_path / "encodings.md").read_text()
     assert "n/a (beyond its 8 positions)" in text and "too few turns" in text
     assert text in capsys.readouterr().out
