@@ -214,6 +214,6 @@ def count() -> str:
         seen = Counter(claim.status for claim in of)
         counted.append(", ".join(f"{seen[name]} {name}" for name in STATUSES if seen[name]))
     return (
-        f"[{len(claims())} published claims](docs/claims.md) under one protocol, each corrected by "
-        f"itself: {counted[0]}. All corrected together: {counted[1]}."
+        f"[{len(claims())} published claims](docs/claims.md) under one protocol, corrected within "
+        f"each claim: {counted[0]}. With one correction over all: {counted[1]}."
     )

@@ -251,7 +251,10 @@ def tasks() -> str:
     """The table of all tasks."""
     from pe_jax.tasks import TASKS
 
-    rows = [["name", "paper", "models", "tokens", "fields"], ["---", "---", "---", "--:", "---"]]
+    rows = [
+        ["name", "paper", "models", "vocabulary", "fields"],
+        ["---", "---", "---", "--:", "---"],
+    ]
     for name, cls in TASKS.items():
         task, module = cls(), sys.modules[cls.__module__]
         fields = [f for f in dataclasses.fields(cls) if f.name != "causal"]
