@@ -25,6 +25,11 @@ of each model is then copied to a workdir of its own and evaluated by its line w
     pe-jax report --workdir=runs/tasks_solved --out=results/tasks_solved
     python -m experiments.studies.verdicts tasks_solved
 
+Cho et al. have one layer, and McLeish et al. layers that recur. After the longer scores of the four
+layers had been seen, position_coupling was also trained with one layer, by its first line with
+12,000 STEPS, all lengths, --config.lm.layers=1 and --workdir=runs/tasks_solved_one_layer, to tell
+the encoding from the depth (results/tasks_solved/one_layer). The predictions are of four layers.
+
 A seed has solved its task if it answers at least 99 % of 512 samples of length L exactly. A model
 generalises to k L if at least four of its five seeds have solved it and answer at least 90 % there
 and at the lengths below it that are evaluated. It is undecided, and its claim untested, if fewer
