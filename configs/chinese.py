@@ -2,15 +2,13 @@
 trained at 64 tokens of Chinese poems and of English novels, evaluated at up to 1,024.
 
     export PE_JAX_CORPORA=DIR
-    pe-jax sweep --config=configs/chinese.py --workdir=runs/chinese --config.eval.lengths='(64,)' \
-    --config.eval.swaps='()'
     pe-jax sweep --config=configs/chinese.py --workdir=runs/chinese --out=results/chinese
     python -m experiments.studies.verdicts chinese
 
-experiments/studies/poems.py says where the poems come from. Each text has a BPE of 2,048 tokens of
-its own; a Chinese character has three bytes and some two tokens, so that a poem of 60 characters is
-longer than the training length. Bits per byte times 2.8 are bits per character, line ends among
-them. They are not compared with bits of English: orders are.
+experiments/studies/poems.py has the lines that bring the poems to runs/package. Each text has a BPE
+of 2,048 tokens of its own; a Chinese character has three bytes and some two tokens, so that a poem
+of 60 characters is longer than the training length. Bits per byte times 2.8 are bits per character,
+line ends among them. They are not compared with bits of English: orders are.
 
 Predictions, stated before the first run:
 
@@ -23,9 +21,9 @@ Predictions, stated before the first run:
 3. No encoding gains 0.02 bits at 1,024 tokens in poems: a poem is 120 tokens, and says little of
    the next one. No model is trained at more tokens, so this is robustness, not the use of context.
 
-0.4 M parameters, 1,400 steps of 2,048 tokens, three seeds, three rates by validation at L; the
-first command scores L alone, so that the grid is widened as in configs/masked_text.py. kerple_log
-is also scored with windows of a quarter and an eighth of L. The plan named neither sizes nor rules.
+0.4 M parameters, 1,400 steps of 2,048 tokens, three seeds, four rates by validation at L; one
+that chooses an end of the grid is named. kerple_log is also scored with windows of a quarter and an
+eighth of L. The plan named neither sizes nor rules.
 """
 
 from configs import encodings
@@ -39,7 +37,7 @@ def get_config(arg="pe=rope", source=POEMS):
     c = base.get_config(arg)
     c.data.source, c.data.tokenizer = source, "bpe:2048"
     c.train.steps, c.train.batch = 1400, 32
-    c.train.rates = (3e-3, 9e-3, 27e-3)
+    c.train.rates = (3e-3, 9e-3, 27e-3, 81e-3)
     c.eval.swaps = ("window(window=16)", "window(window=8)") if arg == "pe=kerple_log" else ()
     return c
 

@@ -5,19 +5,16 @@ same size, text and tokens, trained at 32 bytes and evaluated at up to 512.
     export PE_JAX_CORPORA=DIR
     mkdir -p runs/objectives
     cp -r runs/masked_text/. runs/objectives
-    pe-jax sweep --config=configs/objectives.py --workdir=runs/objectives \
-    --config.eval.lengths='(32,)' --config.eval.swaps='()'
     pe-jax sweep --config=configs/objectives.py --workdir=runs/objectives --out=results/objectives
     python -m experiments.studies.verdicts objectives
 
-The encoders are the models of configs/masked_text.py, which says how all are trained, at which
-rates, and why there are two commands; models that are copied are not trained again, and both
-studies run on one commit. Decoders predict the next token.
-Diffusion models have another share of hidden tokens in each window, and their loss bounds the bits
-of the text from above. Each has the learning rate with the lowest validation over three seeds, of
-its own objective. All read as many tokens; decoders are scored on each token in training,
-encoders on 30 %. No model is trained at a longer length, so this is robustness, not the use of
-context.
+The encoders are the models of configs/masked_text.py, which says how all are trained and at which
+rates; models that are copied are not trained again, and both studies run on one commit. Decoders
+predict the next token. Diffusion models have another share of hidden tokens in each window, and
+their loss bounds the bits of the text from above. Each has the learning rate with the lowest
+validation over its seeds, of its own objective. All read as many tokens; decoders are scored on
+each token in training, encoders on 30 %. No model is trained at a longer length, so this is
+robustness, not the use of context.
 
 Predictions, stated before the first run, for 128 and 1,024 tokens of a BPE, whose lengths alone
 were changed. (Pilots of alibi with one seed, a decoder and two encoders, had been scored up to
@@ -49,8 +46,9 @@ def get_config(arg="task=text,pe=rope", diffusion=False):
     c = masked_text.get_config(arg)
     if diffusion:
         c.task.rate, c.eval.metrics = "uniform", ("diffusion_bound", "masked_tokens")
-    if c.pe.spec == "rope" and (diffusion or c.task.name == "text"):
-        c.eval.swaps = ()
+    if diffusion or c.task.name == "text":
+        c.run.seeds = (0, 1, 2)
+        c.eval.swaps = () if c.pe.spec == "rope" else c.eval.swaps
     return c
 
 

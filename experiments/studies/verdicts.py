@@ -603,8 +603,8 @@ def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, list
         label: less(values(study, run, metric, times * length), values(study, run, metric, length))
         for label, run in _by_spec(group.runs).items()
     }
-    seeds = len(group.runs[0].seeds)
-    return {label: [*rise.values()] for label, rise in found.items() if len(rise) == seeds}
+    seeds = {label: len(run.seeds) for label, run in _by_spec(group.runs).items()}
+    return {label: [*rise.values()] for label, rise in found.items() if len(rise) == seeds[label]}
 
 
 def _listed(of: Mapping[str, Sequence[float]]) -> Iterator[str]:
@@ -691,7 +691,7 @@ def of_objectives(study: Study) -> Iterator[str]:
         {
             (a, b)
             for a, b in itertools.permutations(of, 2)
-            if min(x - y for x, y in zip(of[a], of[b], strict=True)) >= 0.02
+            if min(x - y for x, y in zip(of[a], of[b], strict=False)) >= 0.02  # by seed, from 0
         }
         for of in lost.values()
     ]
@@ -743,7 +743,10 @@ def of_hierarchical(study: Study) -> Iterator[str]:
     runs: dict[Any, Result] = {}
     for run in study.runs.values():
         further = run.train.steps if run.config["train"]["init_from"] else 0
-        runs[run.config["pe"]["spec"], run.train.length, further] = run
+        key = run.config["pe"]["spec"], run.train.length, further
+        if key in runs:
+            sys.exit(f"{run.label} has two runs of these lengths and steps: keep the chosen one")
+        runs[key] = run
 
     def right(spec: str, trained: int, further: int, at: int) -> Values:
         return values(study, runs[spec, trained, further], "first_choices", at)
