@@ -23,8 +23,8 @@ is trained in stage 3 at a third and at three times the rate, too, which the pil
 alone, and the best by validation counts; where that is an end of the three, the next one is tried.
 These trainings are scored at 64 tokens (--config.eval.lengths='(64,)') until every rate is chosen.
 
-The first seed of rope, as encoder and as decoder, sinusoidal, t5 and one-sided kerple_log go first:
-if one of them does not solve the task, stage 3 is lengthened for all, before the other seeds.
+One seed of each model that predictions 2 to 4 name is trained first. If one of them does not solve
+the task, stage 3 is made longer for all models before the other seeds are trained.
 
 Shares are of the bits that the best prediction gains from 64 tokens on. Bits of the hidden token of
 encoders (standard error 0.017; of what is gained at 1,024, 0.010), and bits of decoders, by that

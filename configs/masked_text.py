@@ -22,8 +22,8 @@ four; one that chooses an end of the grid is named, and the grid is not widened.
 Swapped into rope: scalings by the longer length over L and over 2 L, since distances run
 from -(L - 1) to L - 1, and a window on both sides; into a learned table its hierarchical form,
 which Su reports for RoBERTa at three times its length (kexue.fm/archives/7947). kerple_log is also
-scored with windows of 3 and 1 bytes on each side, a quarter and an eighth of L together, which say
-what the nearest bytes give.
+scored with windows of 3 and 1 bytes on each side, with the byte itself about a quarter and an
+eighth of L, which say what the nearest bytes give.
 
 Predictions, made before any run. Losses are in bits per byte of hidden bytes, from 32 to 256:
 
@@ -43,8 +43,8 @@ Predictions, made before any run. Losses are in bits per byte of hidden bytes, f
    has fewer bits than ntk(factor=12.07). (At this L the first depends on a rounding: the number of
    pairs that have turned once within 2 L is 2.016, and counts as 3.)
 
-They were made for 128 tokens, and the lengths alone were changed. Left out for lack of hours: code,
-fire, rope+alibi and transformer_xl; tupe, since its table has no rows beyond L.
+They were made for 128 tokens of a BPE, and only the lengths were changed. Left out for lack of
+hours: code, fire, rope+alibi and transformer_xl; tupe, since its table has no rows beyond L.
 configs/objectives.py has decoders and diffusion models, and configs/hierarchical.py the further
 training after which Su's table is restored.
 

@@ -20,9 +20,10 @@ position_coupling went from 0.01 bits of validation samples to 1.6 in 900 steps.
 After 12,000 steps two seeds of position_coupling and none of abacus had solved L, by 91 to 100 %
 (results/unfinished/tasks_solved). No score beyond L was read before this was decided, but that of
 position_coupling after these 12,000 steps, by mistake: 76 % of the digits at 1.5 L. The last run
-of each model is then copied to a workdir of its own and evaluated by its line with all lengths:
+of each model is then copied to runs/tasks_solved_last, and its line is repeated there with all
+lengths:
 
-    pe-jax report --workdir=runs/tasks_solved --out=results/tasks_solved
+    pe-jax report --workdir=runs/tasks_solved_last --out=results/tasks_solved
     python -m experiments.studies.verdicts tasks_solved
 
 Cho et al. have one layer, and McLeish et al. layers that recur. After the longer scores of the four

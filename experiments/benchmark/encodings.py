@@ -35,6 +35,8 @@ from pe_jax.report import phrases
 from pe_jax.runs import environment
 from pe_jax.specs.parse import parse
 from pe_jax.storage import records
+from pe_jax.task import Task
+from pe_jax.tasks.text import TEXT
 from pe_jax.training.step import init, make_steps, structure
 
 Measurement = Mapping[str, Any]
@@ -61,7 +63,9 @@ class Plan:
     """Turns of nope and the encoding, at each length. With fewer than 6 there is no interval."""
 
 
-def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float], int]:
+def trained(
+    spec: str, work: Workload, steps: int, task: Task = TEXT
+) -> tuple[Callable[[], float], int]:
     """(a function that continues training and returns the milliseconds a step, the bytes of
     temporaries) of the compiled training step of a spec.
     """
@@ -69,7 +73,7 @@ def trained(spec: str, work: Workload, steps: int) -> tuple[Callable[[], float],
     graphdef, _ = structure(work.lm, members)
     batches = work.batches(steps)[:, None]
     state = init(work.lm, members, work.train, (0,))
-    program = make_steps(graphdef, work.train, (0,)).lower(state, batches).compile()
+    program = make_steps(graphdef, work.train, (0,), task=task).lower(state, batches).compile()
 
     def call() -> float:
         nonlocal state

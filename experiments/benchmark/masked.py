@@ -9,28 +9,26 @@ from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
-
 from experiments.benchmark import turns
 from experiments.benchmark.compared import conditions
-from experiments.benchmark.sides import CALL, Workload, timed
+from experiments.benchmark.encodings import trained
+from experiments.benchmark.sides import CALL, Workload
 from pe_jax.runs.environment import commit
 from pe_jax.task import Task
 from pe_jax.tasks.masked_text import MaskedText
-from pe_jax.tasks.text import Text
-from pe_jax.training.step import init, make_steps, structure
+from pe_jax.tasks.text import TEXT
 
 ENCODER, DECODER, NO_SAVING = "encoder", "decoder", "decoder that sees both sides"
 SIDES: dict[str, tuple[Task, bool]] = {
     ENCODER: (MaskedText(), False),
-    DECODER: (Text(), True),
-    NO_SAVING: (Text(), False),
+    DECODER: (TEXT, True),
+    NO_SAVING: (TEXT, False),
 }
 """{side: (task, lm.causal)}"""
 WORK = Workload()
@@ -43,20 +41,22 @@ def run(count: int, out: Path, base: Workload = WORK) -> None:
     for length in LENGTHS:
         turns.say(f"{length} tokens: compiling and warming up")
         work = base.sized(length=length, batch=TOKENS // length)
-        steps = {side: _trained(work, *of) for side, of in SIDES.items()}
+        steps = {
+            side: trained("rope", replace(work, lm=replace(work.lm, causal=causal)), CALL, task)[0]
+            for side, (task, causal) in SIDES.items()
+        }
         taken = [{side: step() for side, step in steps.items()} for _ in range(count)]
         lengths[str(length)] = {side: [turn[side] for turn in taken] for side in SIDES}
     record = {"commit": commit(), "machine": host, "load_after": round(os.getloadavg()[0], 2)}
-    record |= {"lengths": lengths, "shape": base.sizes() | {"tokens": TOKENS}}
+    record |= {"turns": count, "lengths": lengths, "shape": base.sizes() | {"tokens": TOKENS}}
     record["versions"] = {name: version(name) for name in ("jax", "flax", "optax")}
     turns.report(record, markdown(record), out / "masked")
 
 
 def markdown(record: Mapping[str, Any]) -> str:
     """A row for each length: the times, and the encoder's over each decoder's."""
-    rows, turned = [], 0
+    rows = []
     for length, ms in record["lengths"].items():
-        turned = len(ms[ENCODER])
         times = [f"{statistics.median(ms[side]):.0f}" for side in SIDES]
         ratios = [str(turns.ratio(ms[ENCODER], ms[side])) for side in (DECODER, NO_SAVING)]
         rows.append([length, *times, *ratios])
@@ -64,23 +64,7 @@ def markdown(record: Mapping[str, Any]) -> str:
     shape, of = record["shape"], record["versions"]
     return (
         f"A training step of {shape['tokens']:,} tokens, {shape['layers']} layers, "
-        f"D={shape['model']}, rope, float32; wall time, {turned} turns of {CALL} steps. "
+        f"D={shape['model']}, rope, float32; wall time, {record['turns']} turns of {CALL} steps. "
         f"{conditions(record)} {', '.join(f'{name} {n}' for name, n in of.items())}\n\n"
         + turns.table(head, rows)
     )
-
-
-def _trained(work: Workload, task: Task, causal: bool) -> Callable[[], float]:
-    lm = replace(work.lm, causal=causal)
-    encodings, batches = replace(work, lm=lm).encodings("rope"), work.batches()[:, None]
-    steps = make_steps(structure(lm, encodings)[0], work.train, (0,), task=task)
-    state = init(lm, encodings, work.train, (0,))
-
-    def call() -> float:
-        nonlocal state
-        (state, _), times = timed(lambda: jax.block_until_ready(steps(state, batches)), CALL)
-        return times["ms"]
-
-    for _ in range(2):  # compiles and warms up
-        call()
-    return call

@@ -486,7 +486,7 @@ def of_tasks_solved(study: Study) -> Iterator[str]:
         name = "copy" if "UniqueCopy" in task["name"] else task["name"]
         at = {n: values(study, run, "exact_match", n) for n in run.config["eval"]["lengths"]}
         solved = [seed for seed, value in at[length].items() if value >= 99]
-        key = name, run.label.partition("(")[0]
+        key = name, run.config["pe"]["spec"].partition("(")[0]
         reach[key] = None
         if len(solved) >= 4:
             held, left = {}, solved
@@ -582,13 +582,13 @@ def of_markov_masked(study: Study) -> Iterator[str]:
         keys = [f"{a} over {b}" for a, b, _ in of]
         differences = {key: found[key] for key in keys if key in found}
         yield judged(number, differences, names <= solved | {"0"})
-    theirs: dict[str, list[float]] = {}
+    theirs: dict[str, Values] = {}
     decoders = Study.of(load(ROOT / "results/markov"))
     for run in decoders.runs.values():
         name = run.label.replace("kerple_log", sided)
         if run.train.length == 64 and _mean(values(decoders, run, "above_bayes", 64)) <= 0.01:
-            theirs[name] = [*values(decoders, run, HEADROOM.name, 1024).values()]
-    ours = {name: [*shares[name][1024].values()] for name in solved}
+            theirs[name] = values(decoders, run, HEADROOM.name, 1024)
+    ours = {name: shares[name][1024] for name in solved}
     n, rho = _ranks(ours, theirs)
     yield f"Spearman's rho at 1,024 with decoders of eight symbols {rho:.2f} of {n}"
 
@@ -596,7 +596,7 @@ def of_markov_masked(study: Study) -> Iterator[str]:
 # masked_text, objectives, chinese
 
 
-def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, list[float]]:
+def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, Values]:
     """By encoding, each seed's loss at `times` L less that at L; without those that are n/a."""
     length = group.train_length
     found = {
@@ -604,18 +604,18 @@ def rises(study: Study, group: Group, metric: str, times: int) -> dict[str, list
         for label, run in _by_spec(group.runs).items()
     }
     seeds = {label: len(run.seeds) for label, run in _by_spec(group.runs).items()}
-    return {label: [*rise.values()] for label, rise in found.items() if len(rise) == seeds[label]}
+    return {label: rise for label, rise in found.items() if len(rise) == seeds[label]}
 
 
-def _listed(of: Mapping[str, Sequence[float]]) -> Iterator[str]:
-    for label, seeds in sorted(of.items(), key=lambda item: statistics.fmean(item[1])):
-        each = ", ".join(f"{value:+.3f}" for value in seeds)
-        yield f"     {label} {statistics.fmean(seeds):+.3f} ({each})"
+def _listed(of: Mapping[str, Values]) -> Iterator[str]:
+    for label, seeds in sorted(of.items(), key=lambda item: _mean(item[1])):
+        each = ", ".join(f"{value:+.3f}" for value in seeds.values())
+        yield f"     {label} {_mean(seeds):+.3f} ({each})"
 
 
-def _ranks(a: Mapping[str, Sequence[float]], b: Mapping[str, Sequence[float]]) -> tuple[int, float]:
+def _ranks(a: Mapping[str, Values], b: Mapping[str, Values]) -> tuple[int, float]:
     both = sorted(a.keys() & b.keys())
-    ours, theirs = ([statistics.fmean(of[label]) for label in both] for of in (a, b))
+    ours, theirs = ([_mean(of[label]) for label in both] for of in (a, b))
     return len(both), float(np.asarray(spearmanr(ours, theirs))[0]) if len(both) > 2 else math.nan
 
 
@@ -625,8 +625,8 @@ def of_masked_text(study: Study) -> Iterator[str]:
     table, right = "learned(clip=True)", "first_choices"
     steep, flat = ("rope", "sinusoidal", table), ("alibi", "kerple_log", "t5", "nezha")
     known = {*steep, *flat} <= lost.keys()
-    up = known and all(min(lost[name]) >= 0.05 for name in steep)
-    holds = up and all(statistics.fmean(lost[name]) <= 0.02 for name in flat) if known else None
+    up = known and all(min(lost[name].values()) >= 0.05 for name in steep)
+    holds = up and all(_mean(lost[name]) <= 0.02 for name in flat) if known else None
     decoders = Study.of(load(ROOT / "results/encodings"))
     (theirs,) = decoders.groups
     n, rho = _ranks(lost, rises(decoders, theirs, "same_targets", 8))
@@ -634,7 +634,7 @@ def of_masked_text(study: Study) -> Iterator[str]:
     yield f"1. Losses at 8 L, and their order: {verdict}"
     yield from _listed(lost)
     yield f"   Spearman's rho with decoders {rho:.2f} of {n}, at least 0.7"
-    most = -min(statistics.fmean(seeds) for seeds in lost.values())
+    most = -min(_mean(seeds) for seeds in lost.values())
     yield f"2. The largest gain is {most:.3f} bits, at most 0.02: {words(most <= 0.02)}"
 
     def of(label: str, swap: str, metric: str, length: int) -> Values:
@@ -670,7 +670,7 @@ def of_objectives(study: Study) -> Iterator[str]:
     metrics = {0.3: "masked_tokens", None: "same_targets", "uniform": "diffusion_bound"}
     names = {0.3: "encoders", None: "decoders", "uniform": "diffusion models"}
     rates = {group.runs[0].config["task"].get("rate"): group for group in study.groups}
-    lost: dict[str, dict[str, list[float]]] = {}
+    lost: dict[str, dict[str, Values]] = {}
     hidden: dict[str, dict[str, float]] = {}  # bits at L of hidden tokens, of those that count
     for rate, group in rates.items():
         name, metric, own = names[rate], metrics[rate], _by_spec(group.runs)
@@ -678,8 +678,8 @@ def of_objectives(study: Study) -> Iterator[str]:
         every = rises(study, group, metric, 8)
         of = lost[name] = {n: every[n] for n in every if at[n] <= at["nope"] - 0.05}
         named = ("rope", "sinusoidal", "alibi", "kerple_log")
-        up = all(min(of[n]) >= 0.05 for n in named[:2] if n in of)
-        flat = all(statistics.fmean(of[n]) <= 0.02 for n in named[2:] if n in of)
+        up = all(min(of[n].values()) >= 0.05 for n in named[:2] if n in of)
+        flat = all(_mean(of[n]) <= 0.02 for n in named[2:] if n in of)
         verdict = words(up and flat if {*named} <= of.keys() or not (up and flat) else None)
         yield f"1. Losses of {name} at 8 L: {verdict}"
         yield from _listed(of)
@@ -691,7 +691,7 @@ def of_objectives(study: Study) -> Iterator[str]:
         {
             (a, b)
             for a, b in itertools.permutations(of, 2)
-            if min(x - y for x, y in zip(of[a], of[b], strict=False)) >= 0.02  # by seed, from 0
+            if min(less(of[a], of[b]).values()) >= 0.02
         }
         for of in lost.values()
     ]
@@ -705,11 +705,12 @@ def of_objectives(study: Study) -> Iterator[str]:
     for a, b in itertools.combinations(lost, 2):
         n, rho = _ranks(lost[a], lost[b])
         yield f"   Spearman's rho of {a} and {b} {rho:.2f} of {n}"
-    bound = lost["diffusion models"].get("rope", [])
-    tokens = rises(study, rates["uniform"], "masked_tokens", 8).get("rope", [])
-    smaller = all(a < b for a, b in zip(bound, tokens, strict=True)) if bound and tokens else None
-    most = statistics.fmean(tokens) if tokens else math.nan
-    yield f"3. rope loses less by the bound: {words(smaller)} ({most:+.3f} of hidden tokens)"
+    bound = lost["diffusion models"].get("rope", {})
+    tokens = rises(study, rates["uniform"], "masked_tokens", 8).get("rope", {})
+    more = less(tokens, bound).values()
+    smaller = min(more) > 0 if more else None
+    most = f"{_mean(tokens):+.3f} of hidden tokens"
+    yield f"3. rope loses less by the bound: {words(smaller)} ({most})"
     ours, theirs = hidden["encoders"], hidden["diffusion models"]
     more = {n: theirs[n] - ours[n] for n in sorted(ours.keys() & theirs.keys())}
     each = ", ".join(f"{n} {bits:+.3f}" for n, bits in more.items())
@@ -726,14 +727,14 @@ def of_chinese(study: Study) -> Iterator[str]:
     for name, lost in found.items():
         flat, steep = ("kerple_log", "alibi"), ("rope", "sinusoidal")
         known = {*flat, *steep} <= lost.keys()
-        holds = known and all(statistics.fmean(lost[label]) < 0.02 for label in flat)
-        holds = holds and all(min(lost[label]) > 0.05 for label in steep)
+        holds = known and all(_mean(lost[label]) < 0.02 for label in flat)
+        holds = holds and all(min(lost[label].values()) > 0.05 for label in steep)
         yield f"1. Rises to 16 L in {name}: {words(holds if known else None)}"
         yield from _listed(lost)
     n, rho = _ranks(found["poems"], found["novels"])
     holds = 35 * rho > 29 - 1e-6 if n == 6 else None
     yield f"2. Spearman's rho {rho:.3f} of {n}, at least 29/35 of six: {words(holds)}"
-    most = -min(statistics.fmean(seeds) for seeds in found["poems"].values())
+    most = -min(_mean(seeds) for seeds in found["poems"].values())
     yield f"3. The largest gain in poems is {most:.3f} bits, below 0.02: {words(most < 0.02)}"
 
 
